@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parkproof/parkproof/features"
+	"github.com/parkproof/parkproof/reports"
+	"github.com/parkproof/parkproof/scenarios/broker"
+	"github.com/parkproof/parkproof/scenarios/runner"
+)
+
+// verifyFlags are the flags of verify.
+type verifyFlags struct {
+	brokers  []string
+	tags     string
+	cases    []string
+	parallel int
+	out      string
+	timeout  time.Duration
+	dryRun   bool
+}
+
+func verifyCommand() *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use:   "verify [flags] [-- ADAPTER [ARGUMENT...]]",
+		Short: "Prove a consumer against a broker, case by case",
+		Long: `Proves the consumer behind an adapter, case by case. Without an adapter, it proves the reference consumer.
+
+A broker is one of
+  auto          a container where a Docker engine answers and an image is there or can be pulled; else the local server
+  4.3, 3.13.7   a container of rabbitmq:<version>-management
+  image:NAME    a container of that image
+  local         a private node of the installed rabbitmq-server; local:PATH of the one there
+  amqp://...    a broker that already runs; ?management=http://host:15672 says where its management API is
+
+Exit codes: 0 all passed, 1 something failed, 2 something is unknown or nothing passed, 3 parkproof or a broker
+failed, 64 the command line cannot be understood.`,
+		Example: `  parkproof verify
+  parkproof verify --broker local --case RTY-004
+  parkproof verify --broker 3.13 --broker 4.3 -- node my-adapter.mjs`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+				return usage("%q is no flag: put the adapter's command after --, such as parkproof verify -- node adapter.mjs", args[0])
+			}
+			return verify(cmd.Context(), cmd.OutOrStdout(), f, args)
+		},
+	}
+	flags := c.Flags()
+	flags.StringArrayVar(&f.brokers, "broker", []string{"auto"}, "broker to run on, many times for many")
+	flags.StringVar(&f.tags, "tags", "", `only cases with these tags, such as "@must and not @quorum"`)
+	flags.StringArrayVar(&f.cases, "case", nil, "only the case with this id, many times for many")
+	flags.IntVar(&f.parallel, "parallel", 4*runtime.NumCPU(), "how many cases run side by side")
+	flags.StringVar(&f.out, "out", "parkproof-report", "folder for run.json and junit.xml")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "the longest that one case may take")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only say which cases would run")
+	must(c.RegisterFlagCompletionFunc("case", completeCases))
+	must(c.RegisterFlagCompletionFunc("broker", cobra.FixedCompletions([]string{"auto", "local", "image:", "amqp://"}, cobra.ShellCompDirectiveNoSpace)))
+	must(c.MarkFlagDirname("out"))
+	return c
+}
+
+// must is for errors that can only come from this package's own mistakes.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []string) error {
+	cases, specs, err := plan(f)
+	if err != nil {
+		return err
+	}
+	if len(cases) == 0 {
+		return &codeError{reports.ExitUnknown, errors.New("no case is selected by these flags")}
+	}
+	if f.dryRun {
+		for _, c := range cases {
+			fmt.Fprintf(stdout, "%s  %s\n", c.ID, c.Name)
+		}
+		return nil
+	}
+	if len(adapter) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return &codeError{reports.ExitBroken, fmt.Errorf("finding this program, for the reference consumer: %w", err)}
+		}
+		adapter = []string{self, "reference"}
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return &codeError{reports.ExitBroken, fmt.Errorf("making the folder for the report: %w", err)}
+	}
+	run := runner.Run(ctx, runner.Options{
+		Cases: cases, Brokers: specs, Command: adapter, Parallel: f.parallel, Timeout: f.timeout,
+		Progress: runner.ProgressFor(os.Stdout),
+	})
+	run.Tool = reports.Tool{Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	run.Consumer.Command = shownCommand(adapter)
+	run.Command = append([]string{"parkproof", "verify"}, shownFlags(f)...)
+	reports.WriteSummary(stdout, run, reports.StyleFor(os.Stdout))
+	if err := write(f.out, run); err != nil {
+		return &codeError{max(run.ExitCode, reports.ExitFailed), err}
+	}
+	fmt.Fprintf(stdout, "Report: %s, %s\n", filepath.Join(f.out, runFile), filepath.Join(f.out, junitFile))
+	if run.ExitCode != reports.ExitPassed {
+		return &codeError{code: run.ExitCode}
+	}
+	return nil
+}
+
+// plan chooses the cases and reads the brokers, and finds what is wrong with the flags before
+// anything is started.
+func plan(f verifyFlags) ([]*runner.Case, []broker.Spec, error) {
+	if f.parallel < 1 {
+		return nil, nil, usage("--parallel %d: at least one case has to run at a time", f.parallel)
+	}
+	if f.timeout <= 0 {
+		return nil, nil, usage("--timeout %s: a case needs some time", f.timeout)
+	}
+	all, err := runner.Load(features.FS)
+	if err != nil {
+		return nil, nil, &codeError{reports.ExitBroken, err}
+	}
+	cases, err := runner.Select(all, runner.Selection{Cases: f.cases, Tags: f.tags})
+	if err != nil {
+		return nil, nil, err
+	}
+	var specs []broker.Spec
+	for _, value := range f.brokers {
+		spec, err := broker.Parse(value)
+		if err != nil {
+			return nil, nil, &codeError{reports.ExitUsage, err}
+		}
+		specs = append(specs, spec)
+	}
+	return cases, specs, nil
+}
+
+// shownCommand is the adapter's command without the folder of this very program.
+func shownCommand(command []string) []string {
+	shown := append([]string(nil), command...)
+	if self, err := os.Executable(); err == nil && shown[0] == self {
+		shown[0] = filepath.Base(self)
+	}
+	return shown
+}
+
+// shownFlags are the flags that were given, for the record; a broker's URL is shown without its
+// password.
+func shownFlags(f verifyFlags) []string {
+	var shown []string
+	for _, value := range f.brokers {
+		if spec, err := broker.Parse(value); err == nil {
+			shown = append(shown, "--broker", spec.String())
+		}
+	}
+	if f.tags != "" {
+		shown = append(shown, "--tags", f.tags)
+	}
+	for _, id := range f.cases {
+		shown = append(shown, "--case", id)
+	}
+	return shown
+}
+
+func completeCases(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	cases, err := runner.Load(features.FS)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, c := range cases {
+		if strings.HasPrefix(c.ID, strings.ToUpper(begun)) {
+			ids = append(ids, c.ID+"\t"+c.Name)
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,2 @@
+// Package reference consumes from RabbitMQ.
+package reference

@@ -1,0 +1,110 @@
+//go:build unix
+
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Connection is an AMQP connection that the broker has open.
+type Connection struct {
+	// Name is the broker's: "127.0.0.1:1234 -> 127.0.0.1:5672".
+	Name string
+	// Client is the name that the client gave itself; "" where it gave none.
+	Client string
+	Vhost  string
+	User   string
+	State  string
+}
+
+// Connections lists the connections of a virtual host.
+//
+// Where rabbitmqctl can be used the list is exact, at the price of its start (about
+// 0.5 s of one processor). Elsewhere it is the management API's: that drops a closed
+// connection at once (measured: within 10 ms on 3.10.8), but lists a new one up to
+// 5 s late.
+func (b *Broker) Connections(ctx context.Context, vhost string) ([]Connection, error) {
+	if b.Can(Control) {
+		return b.controlConnections(ctx, vhost)
+	}
+	if err := b.need(Management); err != nil {
+		return nil, err
+	}
+	client, err := b.management(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.ListVhostConnections(vhost)
+	if err != nil {
+		return nil, b.hide(fmt.Errorf("broker %s: list the connections of %s: %w", b.Name(), vhost, err))
+	}
+	connections := make([]Connection, 0, len(found))
+	for _, info := range found {
+		named, _ := info.ClientProperties["connection_name"].(string)
+		connections = append(connections, Connection{Name: info.Name, Client: named, Vhost: info.Vhost, User: info.User, State: info.State})
+	}
+	return connections, nil
+}
+
+func (b *Broker) controlConnections(ctx context.Context, vhost string) ([]Connection, error) {
+	out, err := b.Ctl(ctx, "list_connections", "name", "user_provided_name", "vhost", "user", "state", "--quiet", "--formatter", "json")
+	if err != nil {
+		return nil, err
+	}
+	connections, err := parseConnections(out, vhost)
+	if err != nil {
+		return nil, b.hide(fmt.Errorf("broker %s: list the connections of %s: %w", b.Name(), vhost, err))
+	}
+	return connections, nil
+}
+
+// parseConnections reads what rabbitmqctl list_connections prints as JSON. A
+// connection that is being opened has no virtual host yet, and values that are not
+// set come as atoms or empty lists.
+func parseConnections(out, vhost string) ([]Connection, error) {
+	var listed []map[string]any
+	// Warnings may stand before the list.
+	start := strings.IndexByte(out, '[')
+	if start < 0 {
+		return nil, nil
+	}
+	if err := json.NewDecoder(strings.NewReader(out[start:])).Decode(&listed); err != nil {
+		return nil, fmt.Errorf("read what rabbitmqctl printed: %w", err)
+	}
+	connections := []Connection{}
+	for _, entry := range listed {
+		text := func(key string) string { s, _ := entry[key].(string); return s }
+		if text("vhost") == vhost {
+			connections = append(connections, Connection{
+				Name: text("name"), Client: text("user_provided_name"), Vhost: vhost, User: text("user"), State: text("state"),
+			})
+		}
+	}
+	return connections, nil
+}
+
+// CloseConnections closes every connection of a virtual host, parkproof's own too.
+// Without rabbitmqctl, one that was opened in the last seconds may be missed.
+func (b *Broker) CloseConnections(ctx context.Context, vhost string) error {
+	if b.Can(Control) {
+		_, err := b.Ctl(ctx, "close_all_connections", "--quiet", "--vhost", vhost, "parkproof closes it")
+		return err
+	}
+	connections, err := b.Connections(ctx, vhost)
+	if err != nil {
+		return err
+	}
+	client, err := b.management(ctx)
+	if err != nil {
+		return err
+	}
+	for _, connection := range connections {
+		if err := done(client.CloseConnection(connection.Name)); err != nil && !notFound(err) {
+			return b.hide(fmt.Errorf("broker %s: close connection %s: %w", b.Name(), connection.Name, err))
+		}
+	}
+	return nil
+}

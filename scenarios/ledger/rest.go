@@ -1,0 +1,59 @@
+package ledger
+
+// AtRest reports whether, by all that was seen on the wire, nothing more will happen of itself: no
+// delivery is unsettled, no copy awaits its confirm, and no message is on its way to a consumer.
+// Then there is no use in waiting on.
+func (b *Book) AtRest() bool {
+	consumed := map[string]bool{}
+	for _, queue := range b.terms.Consumers {
+		consumed[queue] = true
+	}
+	coming := map[string]int{}
+	for _, o := range b.Offers {
+		if o.Returned != 0 || o.Refused != 0 {
+			continue
+		}
+		for _, queue := range o.To {
+			if consumed[queue] {
+				coming[o.Message]++
+			}
+		}
+	}
+	for message, copies := range b.CopiesOf {
+		for _, c := range copies {
+			if c.Returned != 0 || c.Refused != 0 {
+				continue
+			}
+			if c.Confirms && c.Confirmed == 0 {
+				return false
+			}
+			for _, queue := range c.To {
+				if consumed[queue] || b.moves(queue) {
+					coming[message]++
+				}
+			}
+		}
+	}
+	for _, d := range b.Deliveries {
+		switch {
+		case d.Open(), d.Rejected != 0 && b.moves(d.Queue):
+			return false
+		case d.Back != 0:
+		default:
+			coming[d.Message]--
+		}
+	}
+	for _, n := range coming {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// moves reports whether the queue sends messages on by itself, to where it dead-letters.
+func (b *Book) moves(queue string) bool {
+	_, moves := b.Topology.Queues[queue].Args.Get("x-dead-letter-exchange")
+	_, expires := b.Topology.Queues[queue].Args.Get("x-message-ttl")
+	return moves || expires
+}

@@ -1,0 +1,180 @@
+// Package runner chooses cases, runs them side by side on brokers, and gives each its verdict.
+package runner
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	gherkin "github.com/cucumber/gherkin/go/v42"
+	messages "github.com/cucumber/messages/go/v34"
+)
+
+// Case is one scenario of a feature.
+type Case struct {
+	// ID is the case's stable id, such as RTY-004.
+	ID string
+	// Name is the scenario's, Feature the feature's name.
+	Name, Feature string
+	// Why is the sentence under the scenario's name.
+	Why string
+	// File is the feature's path in the features folder; Line the scenario's.
+	File string
+	Line int
+	// Level is must or should.
+	Level string
+	// Sources are the seeds, bug reports and pages of documentation that the case comes from.
+	Sources []string
+	// Tags are all tags, with their @, also those of the feature and the rule.
+	Tags []string
+	// Steps are the background's and the scenario's, in order.
+	Steps []Step
+
+	content []byte
+}
+
+// Step is one step's text.
+type Step struct{ Keyword, Text string }
+
+// Has reports whether the case has the tag.
+func (c *Case) Has(tag string) bool { return slices.Contains(c.Tags, tag) }
+
+var idTag = regexp.MustCompile(`^@[A-Z]{3}-\d{3}[a-z]?$`)
+
+// Load reads all cases of the features in a file system, in the order of files and lines. Cases
+// that break the rules for cases are errors.
+func Load(features fs.FS) ([]*Case, error) {
+	var cases []*Case
+	seen := map[string]*Case{}
+	err := fs.WalkDir(features, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".feature" {
+			return err
+		}
+		content, err := fs.ReadFile(features, name)
+		if err != nil {
+			return err
+		}
+		of, err := parse(name, content)
+		if err != nil {
+			return err
+		}
+		for _, c := range of {
+			if other := seen[c.ID]; other != nil {
+				return fmt.Errorf("%s:%d: the id %s is also at %s:%d", c.File, c.Line, c.ID, other.File, other.Line)
+			}
+			seen[c.ID] = c
+			cases = append(cases, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cases: %w", err)
+	}
+	return cases, nil
+}
+
+func parse(name string, content []byte) ([]*Case, error) {
+	n := 0
+	newID := func() string { n++; return fmt.Sprint(n) }
+	doc, err := gherkin.ParseGherkinDocument(strings.NewReader(string(content)), newID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if doc.Feature == nil {
+		return nil, fmt.Errorf("%s: there is no feature in it", name)
+	}
+	nodes := nodesOf(doc.Feature)
+	var cases []*Case
+	for _, pickle := range gherkin.Pickles(*doc, name, newID) {
+		scenario := nodes.scenarios[pickle.AstNodeIds[0]]
+		c := &Case{
+			Name: pickle.Name, Feature: doc.Feature.Name, File: name, Line: int(scenario.Location.Line),
+			Why: sentence(scenario.Description), content: content,
+		}
+		for _, tag := range pickle.Tags {
+			c.Tags = append(c.Tags, tag.Name)
+			switch source, isSource := strings.CutPrefix(tag.Name, "@source:"); {
+			case isSource:
+				c.Sources = append(c.Sources, source)
+			case strings.HasPrefix(tag.Name, "@doc:"), strings.HasPrefix(tag.Name, "@bug:"):
+				c.Sources = append(c.Sources, strings.TrimPrefix(tag.Name, "@"))
+			case idTag.MatchString(tag.Name):
+				if c.ID != "" {
+					return nil, fmt.Errorf("%s:%d: the case has two ids, %s and %s", name, c.Line, c.ID, tag.Name)
+				}
+				c.ID = tag.Name[1:]
+			case tag.Name == "@must", tag.Name == "@should":
+				c.Level = tag.Name[1:]
+			}
+		}
+		for _, step := range pickle.Steps {
+			c.Steps = append(c.Steps, Step{strings.TrimSpace(nodes.steps[step.AstNodeIds[0]].Keyword), step.Text})
+		}
+		if err := c.check(); err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
+
+// check holds a case to the rules for cases.
+func (c *Case) check() error {
+	lacks := ""
+	switch {
+	case c.ID == "":
+		lacks = "an id, such as @RTY-004"
+	case c.Level == "":
+		lacks = "a level, @must or @should"
+	case len(c.Sources) == 0:
+		lacks = "a source, such as @source:C32"
+	case c.Why == "":
+		lacks = "a sentence under its name that says why it matters"
+	case len(c.Steps) == 0:
+		lacks = "steps"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s:%d: the case %q lacks %s", c.File, c.Line, c.Name, lacks)
+}
+
+type nodes struct {
+	scenarios map[string]*messages.Scenario
+	steps     map[string]*messages.Step
+}
+
+func nodesOf(f *messages.Feature) nodes {
+	n := nodes{map[string]*messages.Scenario{}, map[string]*messages.Step{}}
+	background := func(b *messages.Background) {
+		if b != nil {
+			for _, s := range b.Steps {
+				n.steps[s.Id] = s
+			}
+		}
+	}
+	scenario := func(sc *messages.Scenario) {
+		if sc != nil {
+			n.scenarios[sc.Id] = sc
+			for _, s := range sc.Steps {
+				n.steps[s.Id] = s
+			}
+		}
+	}
+	for _, child := range f.Children {
+		background(child.Background)
+		scenario(child.Scenario)
+		if child.Rule != nil {
+			for _, inner := range child.Rule.Children {
+				background(inner.Background)
+				scenario(inner.Scenario)
+			}
+		}
+	}
+	return n
+}
+
+// sentence joins the lines of a description.
+func sentence(text string) string { return strings.Join(strings.Fields(text), " ") }

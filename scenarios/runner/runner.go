@@ -1,0 +1,239 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parkproof/parkproof/reports"
+	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
+	"github.com/parkproof/parkproof/scenarios/broker"
+)
+
+// tries is how often a case is run at most: again only after it was broken, which says nothing of
+// the consumer.
+const tries = 2
+
+// Options say what to run, on what, and how.
+type Options struct {
+	Cases []*Case
+	// Brokers are the values of --broker; each is run.
+	Brokers []broker.Spec
+	// Command starts the adapter.
+	Command []string
+	// Parallel is how many cases run side by side.
+	Parallel int
+	// Timeout bounds each case, from its start to its verdict.
+	Timeout time.Duration
+	// Progress is shown what happens.
+	Progress Progress
+}
+
+// Run runs the cases on each broker and returns the record. An interrupted run returns what it has.
+func Run(ctx context.Context, o Options) *reports.Run {
+	began := time.Now()
+	run := &reports.Run{
+		Schema: reports.Schema, Started: began.UTC().Truncate(time.Millisecond),
+		Consumer: reports.Consumer{Command: o.Command},
+		Cases:    []reports.Case{}, Brokers: []reports.Broker{},
+	}
+	o.Progress.Begin(len(o.Cases) * len(o.Brokers))
+	defer o.Progress.End()
+	for _, spec := range o.Brokers {
+		if ctx.Err() != nil {
+			break
+		}
+		r := &brokerRun{options: o, began: began, spec: spec}
+		r.run(ctx)
+		run.Brokers = append(run.Brokers, r.record)
+		run.Cases = append(run.Cases, r.cases...)
+		if r.ready.Name != "" {
+			run.Consumer.Name, run.Consumer.Version, run.Consumer.Supports = r.ready.Name, r.ready.Version, r.ready.Supports
+		}
+	}
+	run.Seconds = time.Since(began).Seconds()
+	run.Interrupted = ctx.Err() != nil
+	run.ExitCode = exitCode(run)
+	return run
+}
+
+// exitCode is that of the verdicts, and broken where a broker could not be had or the run was ended
+// from outside.
+func exitCode(run *reports.Run) int {
+	code := reports.ExitCode(run.Verdicts())
+	lacks := run.Interrupted || slices.ContainsFunc(run.Brokers, func(b reports.Broker) bool { return b.Error != "" })
+	if lacks && code != reports.ExitFailed {
+		return reports.ExitBroken
+	}
+	return code
+}
+
+// brokerRun runs the cases on one broker.
+type brokerRun struct {
+	options Options
+	began   time.Time
+	spec    broker.Spec
+	record  reports.Broker
+
+	mu    sync.Mutex
+	cases []reports.Case
+	ready protocol.Ready
+	first sync.Once
+}
+
+func (r *brokerRun) run(ctx context.Context) {
+	booting := time.Now()
+	r.record = reports.Broker{Name: r.spec.String()}
+	b, err := broker.Start(ctx, r.spec, broker.Options{Log: r.options.Progress.Line})
+	if err != nil {
+		r.record.Error = err.Error()
+		r.options.Progress.Line(err.Error())
+		r.unrun("the broker could not be had: " + firstLine(err.Error()))
+		return
+	}
+	product := b.Product()
+	r.record = reports.Broker{
+		Name: b.Name(), Provider: string(b.Provider()), Version: b.Version(), Runtime: product.Platform,
+		Image: product.Image, Digest: product.ImageDigest, BootSeconds: time.Since(booting).Seconds(),
+	}
+	r.options.Progress.Line(fmt.Sprintf("RabbitMQ %s, %s, up in %.1f s", b.Version(), b.Name(), r.record.BootSeconds))
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+		defer cancel()
+		if err := b.Stop(cleanup); err != nil {
+			r.record.Error = err.Error()
+			r.options.Progress.Line(err.Error())
+		}
+	}()
+	parallel := r.options.Parallel
+	if !b.Can(broker.Vhosts) {
+		parallel = 1
+		r.options.Progress.Line("no virtual host can be made on " + b.Name() + ": cases run one by one, and those that count queues do not apply")
+	}
+	r.pool(ctx, b, parallel, booting)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortStableFunc(r.cases, func(x, y reports.Case) int {
+		return r.place(x.ID) - r.place(y.ID)
+	})
+}
+
+// place is a case's place in the order of the features.
+func (r *brokerRun) place(id string) int {
+	return slices.IndexFunc(r.options.Cases, func(c *Case) bool { return c.ID == id })
+}
+
+// pool runs the cases, so many at a time. Slow ones begin first, so that none of them is alone at
+// the end.
+func (r *brokerRun) pool(ctx context.Context, b *broker.Broker, parallel int, booting time.Time) {
+	queue := make(chan *Case)
+	var workers sync.WaitGroup
+	for range max(1, parallel) {
+		workers.Go(func() {
+			for c := range queue {
+				r.first.Do(func() { r.record.FirstCaseSeconds = time.Since(booting).Seconds() })
+				r.one(ctx, b, c)
+			}
+		})
+	}
+	for _, c := range slowFirst(r.options.Cases) {
+		if why := inapplicable(b, c); why != "" {
+			r.end(reports.Case{
+				ID: c.ID, Name: c.Name, Feature: c.Feature, File: c.File, Line: c.Line, Level: c.Level, Sources: c.Sources,
+				Tags: c.Tags, Why: c.Why, Broker: b.Name(), Verdict: reports.NotApplicable, Reason: why, Steps: []reports.Step{},
+			})
+			continue
+		}
+		select {
+		case queue <- c:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(queue)
+	workers.Wait()
+}
+
+func slowFirst(cases []*Case) []*Case {
+	ordered := slices.Clone(cases)
+	slices.SortStableFunc(ordered, func(x, y *Case) int {
+		switch {
+		case x.Has("@slow") == y.Has("@slow"):
+			return 0
+		case x.Has("@slow"):
+			return -1
+		default:
+			return 1
+		}
+	})
+	return ordered
+}
+
+// inapplicable says why a case says nothing of this broker.
+func inapplicable(b *broker.Broker, c *Case) string {
+	if c.Has("@counts-queues") && !b.Can(broker.Vhosts) {
+		return "it counts the queues of a virtual host, and none can be made on this broker"
+	}
+	for _, tag := range c.Tags {
+		if versions, ok := strings.CutPrefix(tag, "@broker:"); ok {
+			if in, err := inRange(b.Version(), versions); err != nil || !in {
+				return fmt.Sprintf("it is about RabbitMQ %s, and this is %s", versions, b.Version())
+			}
+		}
+	}
+	return ""
+}
+
+// one runs a case until it says something of the consumer.
+func (r *brokerRun) one(ctx context.Context, b *broker.Broker, c *Case) {
+	for try := 1; ; try++ {
+		r.options.Progress.CaseStarted(c.ID, c.Name, b.Name())
+		bounded, cancel := context.WithTimeout(ctx, r.options.Timeout)
+		at := time.Since(r.began)
+		record := (&scenario{of: c, broker: b, command: r.options.Command, onReady: r.isReady}).run(bounded)
+		cancel()
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return // interrupted: its end says nothing
+		}
+		record.Try, record.At = try, at.Seconds()
+		if record.Verdict == reports.Broken && try < tries {
+			r.options.Progress.Line(fmt.Sprintf("%s is tried again: %s", c.ID, firstLine(record.Reason)))
+			continue
+		}
+		r.end(record)
+		return
+	}
+}
+
+func (r *brokerRun) isReady(ready protocol.Ready) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = ready
+}
+
+func (r *brokerRun) end(c reports.Case) {
+	r.mu.Lock()
+	r.cases = append(r.cases, c)
+	r.mu.Unlock()
+	r.options.Progress.CaseEnded(c)
+}
+
+// unrun ends all cases as broken without running them.
+func (r *brokerRun) unrun(why string) {
+	for _, c := range r.options.Cases {
+		r.end(reports.Case{
+			ID: c.ID, Name: c.Name, Feature: c.Feature, File: c.File, Line: c.Line, Level: c.Level, Sources: c.Sources,
+			Tags: c.Tags, Why: c.Why, Broker: r.spec.String(), Verdict: reports.Broken, Reason: why, Steps: []reports.Step{},
+		})
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,293 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/cucumber/godog"
+
+	"github.com/parkproof/parkproof/reports"
+	"github.com/parkproof/parkproof/scenarios/adapter"
+	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
+	"github.com/parkproof/parkproof/scenarios/broker"
+	"github.com/parkproof/parkproof/scenarios/ledger"
+	"github.com/parkproof/parkproof/steps"
+)
+
+const (
+	// cleaning bounds, in time, the removal of what a scenario stands on, also after the case's own
+	// time is over.
+	cleaning = 30 * time.Second
+	// shownMessages is how many messages a timeline follows where a case has many.
+	shownMessages = 3
+	// shownFindings is how many findings of one kind a record keeps: a thousand lost messages are
+	// one fact.
+	shownFindings = 5
+)
+
+// formatter is godog's name for the formatter that writes nothing: every report comes from the
+// record that the hooks fill.
+const formatter = "parkproof-none"
+
+func init() {
+	godog.Format(formatter, "writes nothing", func(string, io.Writer) godog.Formatter { return silent{} })
+}
+
+// capabilityTags are the tags that name a capability which the case cannot do without.
+var capabilityTags = map[string]string{
+	"@verdicts": protocol.CanVerdicts, "@panic": protocol.CanPanic, "@nothing": protocol.CanNothing,
+	"@wrapped": protocol.CanWrapped, "@exclusive": protocol.CanExclusive, "@quorum": protocol.CanQuorum,
+	"@replies": protocol.CanReplies,
+}
+
+// scenario is one run of one case.
+type scenario struct {
+	of      *Case
+	broker  *broker.Broker
+	command []string
+	onReady func(protocol.Ready)
+
+	record  reports.Case
+	stepErr error
+	step    int
+	began   time.Time
+}
+
+// run runs the case and returns its record. Errors of the run itself make it broken.
+func (s *scenario) run(ctx context.Context) reports.Case {
+	s.began = time.Now()
+	s.record = reports.Case{
+		ID: s.of.ID, Name: s.of.Name, Feature: s.of.Feature, File: s.of.File, Line: s.of.Line, Level: s.of.Level,
+		Sources: s.of.Sources, Tags: s.of.Tags, Why: s.of.Why, Broker: s.broker.Name(),
+	}
+	for _, step := range s.of.Steps {
+		s.record.Steps = append(s.record.Steps, reports.Step{Keyword: step.Keyword, Text: step.Text, Status: "skipped"})
+	}
+	var needs []string
+	for _, tag := range s.of.Tags {
+		if capability, ok := capabilityTags[tag]; ok {
+			needs = append(needs, capability)
+		}
+	}
+	if slices.Contains(needs, protocol.CanVerdicts) || slices.ContainsFunc(s.of.Steps, mentionsParking) {
+		needs = append(needs, protocol.CanPark)
+	}
+	w, err := steps.NewWorld(ctx, steps.Settings{
+		Broker: s.broker, Command: s.command, Case: s.of.ID, Needs: needs, OnReady: s.onReady,
+	})
+	if err != nil {
+		s.broken(err)
+		return s.done()
+	}
+	s.play(ctx, w)
+	s.judge(ctx, w)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+	defer cancel()
+	if err := w.Close(cleanup); err != nil && s.record.Verdict == reports.Passed {
+		s.broken(err)
+	}
+	return s.done()
+}
+
+func (s *scenario) done() reports.Case {
+	s.record.Seconds = time.Since(s.began).Seconds()
+	return s.record
+}
+
+// play lets godog match and run the steps; the hooks note what became of each.
+func (s *scenario) play(ctx context.Context, w *steps.World) {
+	suite := godog.TestSuite{
+		Name: s.of.ID,
+		ScenarioInitializer: func(sc *godog.ScenarioContext) {
+			w.Register(sc)
+			var began time.Time
+			sc.StepContext().Before(func(ctx context.Context, _ *godog.Step) (context.Context, error) {
+				began = time.Now()
+				return ctx, nil
+			})
+			sc.StepContext().After(func(ctx context.Context, _ *godog.Step, status godog.StepResultStatus, err error) (context.Context, error) {
+				s.note(status, err, time.Since(began))
+				return ctx, nil
+			})
+		},
+		Options: &godog.Options{
+			Format: formatter, Output: io.Discard, Strict: true, Concurrency: 1, NoColors: true, DefaultContext: ctx,
+			Tags:            "@" + s.of.ID,
+			FeatureContents: []godog.Feature{{Name: s.of.File, Contents: s.of.content}},
+		},
+	}
+	suite.Run()
+}
+
+func (s *scenario) note(status godog.StepResultStatus, err error, took time.Duration) {
+	if s.step >= len(s.record.Steps) {
+		return
+	}
+	step := &s.record.Steps[s.step]
+	s.step++
+	step.Seconds = took.Seconds()
+	switch {
+	case status == godog.StepPassed:
+		step.Status = "passed"
+	case s.stepErr != nil: // the steps after the one that failed
+	default:
+		if err == nil {
+			err = fmt.Errorf("the step is %s", status)
+		}
+		s.stepErr = err
+		step.Status, step.Error = "failed", s.broker.Hide(err.Error())
+		var failure *steps.Failure
+		if !errors.As(err, &failure) {
+			step.Status = "broken"
+		}
+	}
+}
+
+// judge settles the scenario, accounts for its messages, and gives the verdict.
+func (s *scenario) judge(ctx context.Context, w *steps.World) {
+	defer func() { s.keep(w) }()
+	var failure *steps.Failure
+	var unsupported *steps.Unsupported
+	var inapplicable *steps.NotApplicable
+	var unknown *steps.Unknown
+	switch {
+	case s.stepErr == nil, errors.As(s.stepErr, &failure):
+	case errors.As(s.stepErr, &unsupported):
+		s.unsupported(unsupported.Error())
+		return
+	case errors.As(s.stepErr, &inapplicable):
+		s.record.Verdict, s.record.Reason = reports.NotApplicable, inapplicable.Error()
+		return
+	case errors.As(s.stepErr, &unknown):
+		// What was not observed may be the sign of a failure that the accounting names.
+	default:
+		s.broken(s.stepErr)
+		return
+	}
+	if err := w.Settle(ctx); err != nil {
+		if failure == nil {
+			s.broken(fmt.Errorf("settling: %w", err))
+			return
+		}
+		s.record.Findings = append(s.record.Findings, reports.Finding{Guarantee: "parkproof could settle the case", Text: s.broker.Hide(err.Error())})
+	}
+	account, late := w.Account()
+	s.account(w, account, failure, late)
+	switch {
+	case w.Breach() != nil && failure == nil && len(account.Findings) == 0:
+		s.broken(w.Breach())
+	case failure == nil && errors.As(late, &failure):
+		s.failed(failure)
+	case failure != nil:
+		s.failed(failure)
+	case late != nil:
+		s.broken(late)
+	case len(account.Findings) > 0:
+		f := account.Findings[0]
+		s.record.Verdict, s.record.Guarantee, s.record.Reason = reports.Failed, f.Guarantee, f.Text
+		s.record.Expected, s.record.Seen = f.Guarantee, f.Text
+	case unknown != nil:
+		s.record.Verdict, s.record.Reason = reports.Unknown, unknown.Error()
+	case account.Deliveries == 0 && len(account.Entries) > 0 && !account.AllKept():
+		s.record.Verdict, s.record.Reason = reports.Unknown, "messages were published, and no delivery was observed"
+	default:
+		s.record.Verdict = reports.Passed
+	}
+}
+
+func (s *scenario) failed(f *steps.Failure) {
+	s.record.Verdict = reports.Failed
+	s.record.Guarantee = s.of.Name
+	s.record.Expected, s.record.Seen = s.broker.Hide(f.Expected), s.broker.Hide(f.Seen)
+	s.record.Reason = s.broker.Hide(f.Error())
+}
+
+func (s *scenario) unsupported(what string) {
+	s.record.Verdict, s.record.Reason = reports.Unsupported, what
+	if s.of.Level == "must" {
+		s.record.Verdict = reports.Failed
+		s.record.Guarantee = s.of.Name
+		s.record.Expected, s.record.Seen = "support for what every consumer must do", what
+	}
+}
+
+func (s *scenario) broken(err error) {
+	s.record.Verdict = reports.Broken
+	s.record.Reason = s.broker.Hide(err.Error())
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.record.Reason = "the case did not end in its time: " + s.record.Reason
+	}
+	var breach *adapter.BrokenError
+	if errors.As(err, &breach) {
+		s.record.Reason = s.broker.Hide(breach.Error())
+	}
+}
+
+// account puts the accounting's findings into the record.
+func (s *scenario) account(w *steps.World, account ledger.Account, failure *steps.Failure, late error) {
+	kinds := map[string]int{}
+	var follow []string
+	var marks []int
+	add := func(message string) {
+		if message != "" && !slices.Contains(follow, message) && len(follow) < shownMessages {
+			follow = append(follow, message)
+		}
+	}
+	if failure == nil {
+		errors.As(late, &failure)
+	}
+	if failure != nil {
+		add(failure.Message)
+	}
+	for _, f := range account.Findings {
+		kinds[f.Guarantee]++
+		if kinds[f.Guarantee] > shownFindings {
+			continue
+		}
+		add(f.Message)
+		marks = append(marks, f.Events...)
+		s.record.Findings = append(s.record.Findings, reports.Finding{
+			Guarantee: f.Guarantee, Message: f.Message, Queue: f.Queue, Text: s.broker.Hide(f.Text),
+		})
+	}
+	for i := range s.record.Findings {
+		f := &s.record.Findings[i]
+		if more := kinds[f.Guarantee] - shownFindings; more > 0 {
+			f.Text += fmt.Sprintf(" (and %d more like it)", more)
+			kinds[f.Guarantee] = 0
+		}
+	}
+	for _, e := range account.Entries {
+		m := reports.Message{ID: e.Message, Queue: e.Queue, Fate: string(e.Fate), Copies: e.Handled + e.Parked + e.Kept}
+		for _, g := range e.Releases {
+			m.Releases = append(m.Releases, string(g))
+		}
+		s.record.Messages = append(s.record.Messages, m)
+	}
+	if failure == nil && len(account.Findings) == 0 {
+		return // a timeline is evidence for what went wrong
+	}
+	for _, line := range ledger.Timeline(w.Ledger.Events(), follow, marks) {
+		s.record.Timeline = append(s.record.Timeline, reports.Moment{
+			Seconds: line.At.Seconds(), Who: line.Who, What: s.broker.Hide(line.What), Marked: line.Marked,
+		})
+	}
+}
+
+// keep keeps the consumer's log, where there is something to explain.
+func (s *scenario) keep(w *steps.World) {
+	for _, text := range w.Warnings() {
+		s.record.Warnings = append(s.record.Warnings, s.broker.Hide(text))
+	}
+	if s.record.Verdict != reports.Passed {
+		s.record.ConsumerLog = w.Logs()
+	}
+}
+
+func mentionsParking(step Step) bool {
+	return slices.Contains([]string{"Then", "And"}, step.Keyword) && parkingWords.MatchString(step.Text)
+}

@@ -1,0 +1,27 @@
+package steps
+
+import (
+	"fmt"
+
+	"github.com/cucumber/godog"
+)
+
+func (w *World) exchangeSteps(s *godog.ScenarioContext) {
+	s.Step(`^an? (fanout|direct|topic|headers) exchange "([^"]*)"$`, w.declareExchange)
+	s.Step(`^the exchange "([^"]*)" is bound to the exchange "([^"]*)"$`, w.bindExchange)
+}
+
+func (w *World) declareExchange(kind, name string) error {
+	if err := w.topology.ExchangeDeclare(w.physical(name), kind, true, false, false, false, nil); err != nil {
+		return fmt.Errorf("declaring exchange %q: %w", name, err)
+	}
+	w.declared[name] = declared{kind: kind}
+	return nil
+}
+
+func (w *World) bindExchange(to, from string) error {
+	if err := w.topology.ExchangeBind(w.physical(to), "", w.physical(from), false, nil); err != nil {
+		return fmt.Errorf("binding exchange %q to %q: %w", to, from, err)
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/cucumber/godog"
+
+	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
+	"github.com/parkproof/parkproof/scenarios/ledger"
+)
+
+// script says what a consumer's handler comes to, for the messages of a pattern. The last script
+// that fits counts.
+type script struct {
+	consumer, pattern string
+	// first are the verdicts of the first calls, then the one of all others.
+	first []outcome
+	then  outcome
+}
+
+// outcome is one call's end: a verdict, or holding the message until the case lets go of it.
+type outcome struct {
+	verdict, as, reason string
+	hold                bool
+}
+
+var ok = outcome{verdict: protocol.VerdictOK}
+
+// heldCall is a handler call that waits for its verdict.
+type heldCall struct {
+	process *consumerProcess
+	n       int
+}
+
+func (w *World) handlerSteps(s *godog.ScenarioContext) {
+	const ways = `(?: (without a value|by a panic|by a Retry verdict|by a Park verdict|by a wrapped Retry verdict|by a wrapped Park verdict))?`
+	s.Step(`^"([^"]*)" fails "([^"]*)" (once|twice|\d+ times), then (handles|parks) it$`, w.failsThen)
+	s.Step(`^"([^"]*)" always fails "([^"]*)"`+ways+`$`, func(name, pattern, way string) error { return w.alwaysFails(name, pattern, way, "") })
+	s.Step(`^"([^"]*)" always fails "([^"]*)" with the reason "([^"]*)"$`, func(name, pattern, reason string) error {
+		return w.alwaysFails(name, pattern, "", reason)
+	})
+	s.Step(`^"([^"]*)" always fails "([^"]*)" with a reason of (\d+) bytes$`, func(name, pattern string, size int) error {
+		return w.alwaysFails(name, pattern, "", strings.Repeat("reason ", size/7+1)[:size])
+	})
+	s.Step(`^"([^"]*)" and "([^"]*)" always fail "([^"]*)"$`, func(one, two, pattern string) error {
+		if err := w.alwaysFails(one, pattern, "", ""); err != nil {
+			return err
+		}
+		return w.alwaysFails(two, pattern, "", "")
+	})
+	s.Step(`^"([^"]*)" parks "([^"]*)"$`, func(name, pattern string) error { return w.alwaysFails(name, pattern, "by a Park verdict", "") })
+	s.Step(`^"([^"]*)" holds "([^"]*)" in the handler$`, func(name, pattern string) {
+		w.script(script{consumer: name, pattern: pattern, then: outcome{hold: true}})
+	})
+	s.Step(`^"([^"]*)" has "([^"]*)" in the handler$`, w.hasInHandler)
+	s.Step(`^"([^"]*)" lets go of "([^"]*)"$`, w.letGo)
+	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
+	s.Step(`^"([^"]*)" has failed (\d+) messages "([^"]*)"$`, w.hasFailed)
+}
+
+func (w *World) script(s script) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.scripts = append(w.scripts, s)
+}
+
+// matches reports whether a message's name fits a pattern: the name itself, or a beginning and *.
+func matches(pattern, message string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(message, prefix)
+	}
+	return pattern == message
+}
+
+func (w *World) failsThen(name, pattern, count, then string) error {
+	n, err := parseCount(count)
+	if err != nil {
+		return err
+	}
+	s := script{consumer: name, pattern: pattern, then: ok}
+	for range n {
+		s.first = append(s.first, outcome{verdict: protocol.VerdictFail, reason: defaultReason})
+	}
+	if then == "parks" {
+		s.then = outcome{verdict: protocol.VerdictPark, reason: defaultReason}
+	}
+	w.script(s)
+	return nil
+}
+
+// defaultReason is the reason of a failure for which the case gives none.
+const defaultReason = "the handler failed, as the case told it to"
+
+func (w *World) alwaysFails(name, pattern, way, reason string) error {
+	if reason == "" {
+		reason = defaultReason
+	}
+	o := outcome{verdict: protocol.VerdictFail, reason: reason}
+	switch way {
+	case "":
+	case "without a value":
+		o.as, o.reason = protocol.AsNothing, ""
+	case "by a panic":
+		o.as = protocol.AsPanic
+	case "by a Retry verdict":
+		o.verdict = protocol.VerdictRetry
+	case "by a Park verdict":
+		o.verdict = protocol.VerdictPark
+	case "by a wrapped Retry verdict":
+		o.verdict, o.as = protocol.VerdictRetry, protocol.AsWrapped
+	case "by a wrapped Park verdict":
+		o.verdict, o.as = protocol.VerdictPark, protocol.AsWrapped
+	}
+	w.script(script{consumer: name, pattern: pattern, then: o})
+	return nil
+}
+
+// event takes what an adapter tells unasked. It is called in the order of its lines.
+func (w *World) event(p *consumerProcess, e protocol.Event) {
+	switch e.Event {
+	case protocol.EventDelivery:
+		w.called(p, e)
+	case protocol.EventDiagnostic:
+		w.Ledger.Add(ledger.Event{Kind: ledger.Diagnostic, Process: p.name, Message: e.Message, Text: strings.TrimSpace(e.Name + " " + e.Text)})
+	case protocol.EventConnection:
+		w.Ledger.Add(ledger.Event{Kind: ledger.Diagnostic, Process: p.name, Text: "connection " + e.State})
+	default:
+		w.warn(fmt.Sprintf("the adapter sent an event of the unknown kind %q", e.Event))
+	}
+}
+
+// called takes a handler's call and gives it its verdict, unless the case holds it.
+func (w *World) called(p *consumerProcess, e protocol.Event) {
+	message := e.Message
+	w.mu.Lock()
+	if message == "" {
+		message = w.bodies[sha256.Sum256(e.Body)]
+	}
+	o := w.outcome(e.Consumer, message)
+	w.mu.Unlock()
+	w.Ledger.Add(ledger.Event{
+		Kind: ledger.HandlerCalled, Process: p.name, Consumer: e.Consumer, Message: message, Tag: uint64(e.N), Attempt: e.Attempt,
+	})
+	if o.hold {
+		w.mu.Lock()
+		k := e.Consumer + "/" + message
+		w.held[k] = append(w.held[k], heldCall{p, e.N})
+		w.mu.Unlock()
+		w.Ledger.Add(ledger.Event{Kind: ledger.Noted, Process: p.name, Message: message, Text: "held in the handler"})
+		return
+	}
+	w.settle(p, e.N, message, o)
+}
+
+// outcome is what the handler's call is to come to. The caller holds mu.
+func (w *World) outcome(name, message string) outcome {
+	for i := len(w.scripts) - 1; i >= 0; i-- {
+		s := w.scripts[i]
+		if s.consumer != name || !matches(s.pattern, message) {
+			continue
+		}
+		k := name + "/" + message
+		n := w.calls[k]
+		w.calls[k]++
+		if n < len(s.first) {
+			return s.first[n]
+		}
+		return s.then
+	}
+	return ok
+}
+
+func (w *World) settle(p *consumerProcess, n int, message string, o outcome) {
+	w.Ledger.Add(ledger.Event{
+		Kind: ledger.HandlerSettled, Process: p.name, Message: message, Tag: uint64(n), Verdict: o.verdict, Text: o.as,
+	})
+	// Not in the adapter's reader: an adapter that does not read while it writes would block both.
+	w.settling.Go(func() {
+		_ = p.adapter.Settle(protocol.Request{N: n, Verdict: o.verdict, As: o.as, Reason: o.reason})
+	})
+}
+
+func (w *World) hasInHandler(ctx context.Context, name, message string) error {
+	in := func(*ledger.Book) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.held[name+"/"+message]) > 0
+	}
+	if !w.eventually(ctx, in) {
+		return &Failure{Message: message, Expected: fmt.Sprintf("%q to be given %s", name, message), Seen: "its handler was not called"}
+	}
+	return nil
+}
+
+func (w *World) letGo(_ context.Context, name, message string) error {
+	w.mu.Lock()
+	k := name + "/" + message
+	calls := w.held[k]
+	delete(w.held, k)
+	w.scripts = append(w.scripts, script{consumer: name, pattern: message, then: ok})
+	w.mu.Unlock()
+	if len(calls) == 0 {
+		return fmt.Errorf("%q does not hold %s in its handler", name, message)
+	}
+	for _, c := range calls {
+		w.settle(c.process, c.n, message, ok)
+	}
+	return nil
+}
+
+// letGoOfAll lets go of all that is held, so that the scenario can settle.
+func (w *World) letGoOfAll() {
+	w.mu.Lock()
+	held := w.held
+	w.held = map[string][]heldCall{}
+	for i := range w.scripts {
+		if w.scripts[i].then.hold {
+			w.scripts[i].then = ok
+		}
+	}
+	w.mu.Unlock()
+	for k, calls := range held {
+		_, message, _ := strings.Cut(k, "/")
+		for _, c := range calls {
+			w.settle(c.process, c.n, message, ok)
+		}
+	}
+}
+
+// hasFailed waits until the consumer has failed that many of the messages and has settled them.
+func (w *World) hasFailed(ctx context.Context, name string, want int, pattern string) error {
+	c, err := w.consumer(name)
+	if err != nil {
+		return err
+	}
+	got := 0
+	failed := func(b *ledger.Book) bool {
+		got = 0
+		for _, d := range b.Deliveries {
+			if d.Process == c.process.name && d.Queue == c.queue && matches(pattern, d.Message) &&
+				d.Settled != 0 && d.Verdict != protocol.VerdictOK && !d.Open() {
+				got++
+			}
+		}
+		return got >= want
+	}
+	if !w.eventually(ctx, failed) {
+		return &Failure{
+			Expected: fmt.Sprintf("%q to fail %d of %s and to settle them", name, want, pattern),
+			Seen:     fmt.Sprintf("%d failed and settled", got),
+		}
+	}
+	return nil
+}

@@ -1,0 +1,401 @@
+// Package steps has the words of the cases: one file a noun. A World is what one scenario stands
+// on: a virtual host, the consumer's processes behind their wires, and the ledger.
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
+	"github.com/parkproof/parkproof/scenarios/broker"
+	"github.com/parkproof/parkproof/scenarios/ledger"
+	"github.com/parkproof/parkproof/toxics"
+)
+
+const (
+	// ConfirmDelay is how late the confirms of copies are passed on, so that an ack sent too early
+	// cannot be mistaken for one sent in time.
+	ConfirmDelay = 25 * time.Millisecond
+	// DefaultPrefetch is the prefetch where a case says nothing.
+	DefaultPrefetch = 10
+	// heartbeat of consumers, in seconds: a short one keeps a stuck consumer short.
+	heartbeatSeconds = 2
+	// quiet is how long nothing must have happened, beyond the longest rung, until a step gives up
+	// waiting: a loss is seen by the silence that follows it. Long, because a loaded machine is
+	// silent too.
+	quiet = 4 * time.Second
+	// restful is how long nothing must have happened where, by what was seen on the wire, nothing is
+	// under way: only what the wire does not show can still come, such as an adapter's own word.
+	restful = 1500 * time.Millisecond
+	// patience bounds a wait in which something happens all the time, such as a hot loop.
+	patience = 30 * time.Second
+	// answer bounds each answer of an adapter.
+	answer = 20 * time.Second
+	// ours bounds each request of parkproof's own to the broker.
+	ours = 20 * time.Second
+)
+
+// DefaultLadder is the ladder where a case says nothing.
+func DefaultLadder() []time.Duration {
+	return []time.Duration{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}
+}
+
+// Settings are what a scenario is run with.
+type Settings struct {
+	Broker *broker.Broker
+	// Command starts the adapter.
+	Command []string
+	// Case is the case's id.
+	Case string
+	// Needs are the capabilities that the case's tags ask for.
+	Needs []string
+	// OnReady is told what the adapter says of itself.
+	OnReady func(protocol.Ready)
+}
+
+// World is what one scenario stands on.
+type World struct {
+	Settings
+	Ledger *ledger.Ledger
+
+	vhost  string
+	owned  bool   // the virtual host was made for this scenario
+	prefix string // of every name, where the virtual host is shared
+	conn   *amqp.Connection
+	// publisher is in confirm mode; topology declares.
+	publisher, topology *amqp.Channel
+	drainer             *amqp.Channel // takes messages out; nil until it is needed
+	connections         atomic.Int64
+
+	mu        sync.Mutex
+	processes map[string]*consumerProcess
+	order     []string // of the processes
+	consumers map[string]*consumer
+	declared  map[string]declared // exchanges and queues by the case's names
+	bodies    map[[sha256.Size]byte]string
+	scripts   []script
+	calls     map[string]int // handler calls by queue and message
+	held      map[string][]heldCall
+	warnings  []string
+	settling  sync.WaitGroup
+	watchers  sync.WaitGroup
+
+	terms ledger.Terms
+	book  *ledger.Book
+	looks sync.Mutex // guards book and terms
+
+	finals  []func() error
+	refused error // the answer to a consume that was to be refused
+}
+
+// declared is an exchange or queue of the case's own.
+type declared struct {
+	kind string // fanout, topic, ..., or queue
+	// queueType is classic or quorum.
+	queueType string
+}
+
+// NewWorld makes the scenario's virtual host and connects to it.
+func NewWorld(ctx context.Context, s Settings) (*World, error) {
+	w := &World{
+		Settings: s, Ledger: ledger.New(),
+		processes: map[string]*consumerProcess{}, consumers: map[string]*consumer{}, declared: map[string]declared{},
+		bodies: map[[sha256.Size]byte]string{}, calls: map[string]int{}, held: map[string][]heldCall{},
+		terms: ledger.Terms{
+			Consumers: map[string]string{}, Kept: map[string]bool{}, DroppedOnPurpose: map[string]bool{},
+			MayExpire: map[string]bool{}, ExpectedCodes: map[uint16]bool{},
+		},
+	}
+	w.terms.ParkedQueue = func(source string) string { return w.conventions().parkedQueue(source) }
+	w.book = ledger.NewBook(&w.terms)
+	if s.Broker.Can(broker.Vhosts) {
+		w.vhost, w.owned = s.Broker.VhostName(), true
+		if err := s.Broker.CreateVhost(ctx, w.vhost); err != nil {
+			return nil, err
+		}
+	} else {
+		w.vhost = s.Broker.DefaultVhost()
+		w.prefix = strings.ToLower(fmt.Sprintf("pp-%s-%x.", s.Case, time.Now().UnixNano()&0xffffff))
+	}
+	if err := w.connect(ctx); err != nil {
+		return nil, errors.Join(err, w.Close(context.WithoutCancel(ctx)))
+	}
+	return w, nil
+}
+
+// connect opens parkproof's own connection, straight to the broker.
+func (w *World) connect(ctx context.Context) error {
+	follower := &ledger.Follower{
+		Conn: w.number(), Add: w.Ledger.Add, Identify: w.identify,
+	}
+	conn, err := amqp.DialConfig(w.Broker.URL(w.vhost), amqp.Config{
+		Heartbeat: 10 * time.Second, Locale: "en_US",
+		Properties: amqp.Table{"connection_name": "parkproof " + w.Case, "product": "parkproof"},
+		Dial: func(network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			if err := c.SetDeadline(time.Now().Add(ours)); err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+			return toxics.Observe(c, follower), nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("connecting to the broker: %s", w.Broker.Hide(err.Error()))
+	}
+	w.conn = conn
+	if w.topology, err = conn.Channel(); err != nil {
+		return fmt.Errorf("opening a channel: %w", err)
+	}
+	if w.publisher, err = conn.Channel(); err != nil {
+		return fmt.Errorf("opening a channel: %w", err)
+	}
+	if err := w.publisher.Confirm(false); err != nil {
+		return fmt.Errorf("asking for confirms: %w", err)
+	}
+	// The ledger has the returns; the channel only has to be read.
+	returns := w.publisher.NotifyReturn(make(chan amqp.Return, 1))
+	w.watchers.Go(func() {
+		for range returns { //nolint:revive // drained until the channel closes
+		}
+	})
+	return nil
+}
+
+// number gives connections their numbers.
+func (w *World) number() int { return int(w.connections.Add(1)) }
+
+// physical is the name on the broker of a name in the case.
+func (w *World) physical(name string) string {
+	if name == "" {
+		return ""
+	}
+	return w.prefix + name
+}
+
+// conventions are those of the adapter, which is the same in all processes.
+func (w *World) conventions() conventions {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.order {
+		if p := w.processes[name]; p.ready.Name != "" {
+			return conventions{p.ready.Conventions}
+		}
+	}
+	return conventions{}
+}
+
+// identify tells which message a content is, by the library's convention, and by its body where
+// that says nothing: some messages are published without any property.
+func (w *World) identify(c *ledger.Content) string {
+	how := w.conventions().MessageID
+	p := &c.Properties
+	var id string
+	switch name, isHeader := strings.CutPrefix(how, "header:"); {
+	case how == "" || how == "property":
+		id = p.MessageID
+	case isHeader:
+		id, _ = p.Headers.Text(name)
+	case strings.HasPrefix(how, "body:"):
+		id = fieldOf(c.Body, strings.TrimPrefix(how, "body:"))
+	}
+	if id != "" {
+		return id
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bodies[c.Digest]
+}
+
+// look evaluates a condition on the book of all events so far.
+func (w *World) look(holds func(*ledger.Book) bool) bool {
+	w.looks.Lock()
+	defer w.looks.Unlock()
+	w.book.Update(w.Ledger.Events())
+	return holds(w.book)
+}
+
+// eventually waits until the condition holds. It gives up, and returns false, as soon as nothing
+// more can happen; when nothing has happened for longer than the longest rung and the quiet time;
+// when things have happened for too long; and at the case's end.
+func (w *World) eventually(ctx context.Context, holds func(*ledger.Book) bool) bool {
+	return w.eventuallyIn(ctx, w.longestRung()+quiet, holds)
+}
+
+func (w *World) eventuallyIn(ctx context.Context, silence time.Duration, holds func(*ledger.Book) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience+w.longestRung())
+	defer cancel()
+	still := w.stillness(silence)
+	for {
+		round, done := context.WithTimeout(ctx, restful/2)
+		err := w.Ledger.Until(round, func([]ledger.Event) bool { return w.look(holds) })
+		done()
+		switch {
+		case err == nil:
+			return true
+		case ctx.Err() != nil || still():
+			return false
+		}
+	}
+}
+
+// stillness returns a question that is true once nothing has happened for that long, or for a
+// restful time while by the ledger nothing can happen any more.
+func (w *World) stillness(silence time.Duration) func() bool {
+	seen, since := len(w.Ledger.Events()), time.Now()
+	return func() bool {
+		if n := len(w.Ledger.Events()); n != seen {
+			seen, since = n, time.Now()
+			return false
+		}
+		still := time.Since(since)
+		return still > silence || still > restful && (w.allExited() || w.look((*ledger.Book).AtRest))
+	}
+}
+
+// allExited reports whether no process of the consumer runs any more.
+func (w *World) allExited() bool {
+	for _, p := range w.allProcesses() {
+		if p.adapter == nil {
+			continue
+		}
+		select {
+		case <-p.adapter.Exited():
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// consistently watches for the whole period and returns false as soon as the condition breaks.
+func (w *World) consistently(ctx context.Context, period time.Duration, holds func(*ledger.Book) bool) (bool, error) {
+	watch, cancel := context.WithTimeout(ctx, period)
+	defer cancel()
+	err := w.Ledger.Until(watch, func([]ledger.Event) bool { return !w.look(holds) })
+	if err == nil {
+		return false, nil
+	}
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("watching for %s: %w", period, ctx.Err())
+	}
+	return true, nil
+}
+
+// finally adds a check that is made once everything has settled.
+func (w *World) finally(check func() error) { w.finals = append(w.finals, check) }
+
+// longestRung is the longest delay of any ladder of the scenario.
+func (w *World) longestRung() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := time.Duration(0)
+	for _, p := range w.processes {
+		longest = max(longest, slices.Max(append([]time.Duration{0}, p.rungs()...)))
+	}
+	return longest
+}
+
+// Warnings are remarks about the adapter that break no guarantee.
+func (w *World) Warnings() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.warnings)
+}
+
+// Breach is the first breach of the protocol by an adapter, or nil.
+func (w *World) Breach() error {
+	for _, p := range w.allProcesses() {
+		if p.adapter != nil {
+			if err := p.adapter.Fault(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *World) warn(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.warnings = append(w.warnings, text)
+}
+
+// Logs are the last lines of the logs of the consumer's processes.
+func (w *World) Logs() []string {
+	var lines []string
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.order {
+		p := w.processes[name]
+		lines = append(lines, p.past...)
+		if p.adapter != nil {
+			for _, line := range p.adapter.Log() {
+				lines = append(lines, w.Broker.Hide(line))
+			}
+		}
+	}
+	return lines
+}
+
+// Close ends what the scenario stands on, whatever state it is in: processes, wires, connections,
+// the virtual host.
+func (w *World) Close(ctx context.Context) error {
+	var errs []error
+	for _, p := range w.allProcesses() {
+		errs = append(errs, p.end(ctx, 0))
+	}
+	w.settling.Wait()
+	if w.conn != nil && !w.conn.IsClosed() {
+		if !w.owned {
+			errs = append(errs, w.removeAll())
+		}
+		if err := w.conn.CloseDeadline(time.Now().Add(ours)); err != nil && !errors.Is(err, amqp.ErrClosed) {
+			errs = append(errs, fmt.Errorf("closing parkproof's own connection: %w", err))
+		}
+	}
+	w.watchers.Wait()
+	if w.owned {
+		errs = append(errs, w.Broker.DeleteVhost(ctx, w.vhost))
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll removes what the scenario declared, from a virtual host that is not its own.
+func (w *World) removeAll() error {
+	var errs []error
+	var topology *ledger.Topology
+	w.look(func(b *ledger.Book) bool { topology = b.Topology; return true })
+	ch, err := w.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("removing what the scenario declared: %w", err)
+	}
+	for name := range topology.Queues {
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+			errs = append(errs, fmt.Errorf("removing queue %q: %w", name, err))
+			break // the channel is closed
+		}
+	}
+	for name := range topology.Exchanges {
+		if name == "" || strings.HasPrefix(name, "amq.") {
+			continue
+		}
+		if err := ch.ExchangeDelete(name, false, false); err != nil {
+			errs = append(errs, fmt.Errorf("removing exchange %q: %w", name, err))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
