@@ -8,7 +8,7 @@ import (
 )
 
 // Backoff says how long to wait between tries: Min after the first failure, doubled after each further
-// one, never more than Max. It starts over at Min as soon as a try succeeds.
+// one, never more than Max. It starts over at Min as soon as a try succeeds. A field that is 0 has its default.
 type Backoff struct {
 	// Min is the wait after the first failure, before jitter.
 	Min time.Duration

@@ -75,7 +75,7 @@ type Consumer struct {
 	// needed at once, at most the prefetch. They outlive a subscription, so that a handler which runs on after
 	// a lost one counts. A goroutine a delivery would spend more on growing its stack than on the delivery.
 	jobs     chan job
-	workers  atomic.Int64
+	workers  int // counted by run alone
 	stopping chan struct{}
 	stopOnce sync.Once
 	first    sync.Once
@@ -125,13 +125,16 @@ func newConsumer(client *Client, source Source, handler Replier, replies bool, o
 	if err := validateLadder(opts.ladder); err != nil {
 		return nil, err
 	}
+	if err := validateRetryNames(opts.ladder, client.opts.Names); err != nil {
+		return nil, err
+	}
 	if err := validatePrefetch(opts.prefetch); err != nil {
 		return nil, err
 	}
-	if err := opts.arguments.Validate(); err != nil {
+	if err := validateTable(opts.arguments); err != nil {
 		return nil, fmt.Errorf("consumer arguments: %w", err)
 	}
-	if err := opts.parkArguments.Validate(); err != nil {
+	if err := validateTable(opts.parkArguments); err != nil {
 		return nil, fmt.Errorf("arguments of the parking queue: %w", err)
 	}
 
@@ -154,7 +157,7 @@ func newConsumer(client *Client, source Source, handler Replier, replies bool, o
 	c.publisher = &publisher{
 		link:     client.publishing,
 		timeout:  client.opts.ConfirmTimeout,
-		window:   opts.prefetch,
+		window:   min(opts.prefetch, maxWindow),
 		onReturn: c.returned,
 	}
 	c.steps = c.defaultSteps()
@@ -406,9 +409,9 @@ func (c *Consumer) begin(j job) bool {
 		return true
 	default:
 	}
-	if c.workers.Load() < int64(c.prefetch) {
-		c.workers.Add(1)
-		go c.work(j)
+	if c.workers < c.prefetch {
+		c.workers++
+		go c.work(&j)
 		return true
 	}
 	select {
@@ -423,15 +426,24 @@ func (c *Consumer) begin(j job) bool {
 	return false
 }
 
-// work is a worker. It ends with its consumer, or with a handler that ends its goroutine.
-func (c *Consumer) work(j job) {
-	defer c.workers.Add(-1)
-	c.process(j.s, j.d)
+// work is a worker, from its first job until its consumer has ended. A handler that ends the goroutine ends
+// the worker with it: another takes its place.
+func (c *Consumer) work(first *job) {
+	ended := false
+	defer func() {
+		if !ended {
+			go c.work(nil)
+		}
+	}()
+	if first != nil {
+		c.process(first.s, first.d)
+	}
 	for {
 		select {
-		case j = <-c.jobs:
+		case j := <-c.jobs:
 			c.process(j.s, j.d)
 		case <-c.done:
+			ended = true
 			return
 		}
 	}
@@ -451,12 +463,11 @@ func (s *session) lost() error {
 
 // finish ends a session: it cancels the subscription, waits for its handlers, and closes its channel.
 func (c *Consumer) finish(s *session) {
-	// Once the channel is gone, or Stop has run out of time, nothing is waited for any more.
-	await := func(done <-chan struct{}) {
+	// Nothing is waited for once Stop has run out of time, and no answer once the channel is gone.
+	await := func(done, gone <-chan struct{}) {
 		select {
 		case <-done:
-		case <-s.gone:
-			// Handlers that still run keep their workers busy, but have lost their say.
+		case <-gone:
 		case <-c.ctx.Done():
 		}
 	}
@@ -468,11 +479,12 @@ func (c *Consumer) finish(s *session) {
 		for d := range s.deliveries {
 			_ = d.Nack(false, true)
 		}
-	}))
-	await(c.doing(s.running.Wait))
+	}), s.gone)
+	// Handlers of a lost channel have lost their say, but whoever stops a consumer wants them to be done.
+	await(c.doing(s.running.Wait), nil)
 	s.cancel(errStopped)
 	// The broker answers once it has taken all that was settled.
-	await(c.doing(func() { _ = s.ch.Close() }))
+	await(c.doing(func() { _ = s.ch.Close() }), s.gone)
 }
 
 // doing runs f on a goroutine of its own, and returns a channel that is closed when it is done.
@@ -515,6 +527,9 @@ func (c *Consumer) settle(s *session, d amqp.Delivery, reply Reply, err error) {
 			_ = d.Nack(false, true)
 		}
 	}()
+	if err == nil && c.replies {
+		err = reply.validate()
+	}
 	if err != nil {
 		c.fail(s, d, err)
 		return

@@ -316,7 +316,7 @@ func TestEveryFailureIsContained(t *testing.T) {
 		"panic":       {func() error { panic("boom") }, "panic: boom"},
 		"panic nil":   {func() error { panic(nil) }, "panic: panic called with nil argument"},
 		"panic error": {func() error { panic(errNoLuck) }, "panic: no luck"},
-		"runtime":     {func() error { var m map[string]int; m["a"] = 1; return nil }, "panic: assignment to entry in nil map"},
+		"runtime":     {func() error { var list []int; return fmt.Errorf("%d", list[len(w.prefix)]) }, "panic: runtime error: index out of range"},
 		"goexit":      {func() error { runtime.Goexit(); return nil }, "the handler ended its goroutine (runtime.Goexit)"},
 		"retry nil":   {func() error { return reference.Retry(nil) }, "retry, without a reason"},
 		"hostile":     {func() error { return &hostile{} }, "*reference_test.hostile, whose Error method panics"},
@@ -340,6 +340,28 @@ func TestEveryFailureIsContained(t *testing.T) {
 		w.eventually("the next message is handled", func() bool { return calls.numbers() == "[1 2 3 1]" })
 		must(t, consumer.Stop(soon(t)))
 		w.empty(queue)
+	}
+}
+
+// Each handler ends its goroutine, with the next message already waiting for one.
+func TestGoexitWithABacklog(t *testing.T) {
+	const messages = 50
+	w := newWorld(t)
+	client := w.open()
+	jobs := w.name("jobs")
+	var calls record
+	consumer := w.consume(client, reference.Queue(jobs), func(_ context.Context, d reference.Delivery) error {
+		calls.add(d)
+		runtime.Goexit()
+		return nil
+	}, reference.WithPrefetch(1), reference.WithLadder())
+	for i := range messages {
+		must(t, w.ch.PublishWithContext(soon(t), "", jobs, true, false, amqp.Publishing{Body: []byte(fmt.Sprint(i))}))
+	}
+	w.eventually("all are parked", func() bool { return len(w.seen(reference.KindPark)) == messages })
+	must(t, consumer.Stop(soon(t)))
+	if got := len(calls.all()); got != messages {
+		t.Errorf("%d calls, want %d", got, messages)
 	}
 }
 
@@ -371,6 +393,21 @@ func TestQuorumSource(t *testing.T) {
 	var calls record
 	jobs := w.name("jobs")
 	consumer := w.consume(client, reference.Queue(jobs, reference.Quorum()), failing(&calls, always))
+	w.send(jobs, "m1")
+	w.get(consumer.ParkingQueue())
+	if calls.numbers() != "[1 2 3]" {
+		t.Errorf("attempts %s", calls.numbers())
+	}
+}
+
+func TestRetryQueuesThatDeadLetterAtLeastOnce(t *testing.T) {
+	w := newWorld(t)
+	client := w.open(func(o *reference.Options) {
+		o.RetryArguments = amqp.Table{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+	})
+	var calls record
+	jobs := w.name("jobs")
+	consumer := w.consume(client, reference.Queue(jobs), failing(&calls, always))
 	w.send(jobs, "m1")
 	w.get(consumer.ParkingQueue())
 	if calls.numbers() != "[1 2 3]" {

@@ -234,40 +234,6 @@ func TestCloneTable(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	message := func(id string, headers amqp.Table, body string) *pending {
-		return &pending{copy: &seam.Copy{Key: "parked.q", Message: amqp.Publishing{MessageId: id, Headers: headers, Body: []byte(body)}}}
-	}
-	back := func(p *pending) *amqp.Return {
-		m := p.copy.Message
-		return &amqp.Return{RoutingKey: p.copy.Key, MessageId: m.MessageId, Headers: m.Headers, Body: m.Body}
-	}
-	a, b, c := message("a", amqp.Table{"n": int32(1)}, "x"), message("", amqp.Table{"n": int32(2)}, "x"), message("", amqp.Table{"n": int32(3)}, "x")
-	elsewhere := message("", nil, "x")
-	elsewhere.copy.Key = "parked.other"
-	out := &outlet{pending: map[*pending]struct{}{a: {}, b: {}, c: {}, elsewhere: {}}}
-	out.match(back(b))
-	if a.returned || !b.returned || c.returned || elsewhere.returned {
-		t.Errorf("returned: %v %v %v %v, want only the second", a.returned, b.returned, c.returned, elsewhere.returned)
-	}
-	// A return that looks like none of them, to a target that two of them share.
-	out.match(&amqp.Return{RoutingKey: "parked.q", Body: []byte("y")})
-	if !a.returned || !c.returned || elsewhere.returned {
-		t.Errorf("returned: %v %v %v, want all of that target", a.returned, c.returned, elsewhere.returned)
-	}
-	// Equal messages: one return, one of them.
-	x, y := message("", nil, "x"), message("", nil, "x")
-	out = &outlet{pending: map[*pending]struct{}{x: {}, y: {}}}
-	out.match(back(x))
-	if x.returned == y.returned {
-		t.Errorf("one return of two equal messages marks %v and %v", x.returned, y.returned)
-	}
-	out.match(back(x))
-	if !x.returned || !y.returned {
-		t.Error("the second return marks neither")
-	}
-}
-
 func TestTopologyErrorSaysWhatToDo(t *testing.T) {
 	err := topologyError("declare retry queue", "retry.1000", &amqp.Error{
 		Code:   amqp.PreconditionFailed,

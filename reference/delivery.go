@@ -2,6 +2,7 @@ package reference
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -27,6 +28,19 @@ type Reply struct {
 	ContentEncoding string
 	Type            string
 	Headers         amqp.Table
+}
+
+// validate checks what the client library would only notice while it writes.
+func (r *Reply) validate() error {
+	for what, text := range map[string]string{"content-type": r.ContentType, "content-encoding": r.ContentEncoding, "type": r.Type} {
+		if len(text) > maxName {
+			return fmt.Errorf("the reply's %s has %d bytes, and AMQP allows %d", what, len(text), maxName)
+		}
+	}
+	if err := validateTable(r.Headers); err != nil {
+		return fmt.Errorf("the reply's headers: %w", err)
+	}
+	return nil
 }
 
 // Delivery is one attempt at a message.

@@ -158,6 +158,10 @@ func (c *Consumer) answer(s *session, d amqp.Delivery, reply Reply) bool {
 		})
 		return true
 	}
+	if errors.Is(err, errTooLarge) {
+		c.fail(s, d, err) // for ever, if it were handed back
+		return false
+	}
 	c.steps.HandBack(s.ctx, d, err)
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -38,8 +39,9 @@ type connection struct {
 	blocks chan amqp.Blocking
 	lost   chan struct{} // closed when the connection is no more
 
-	mu      sync.Mutex
-	blocked chan struct{} // not nil while the broker blocks the connection; closed when it no longer does
+	mu          sync.Mutex
+	blocked     chan struct{} // not nil while the broker blocks the connection; closed when it no longer does
+	unblockedAt time.Time     // when it last stopped to; zero if it never has
 }
 
 // unblocked returns nil while the broker accepts publishes, and otherwise a channel that is closed when it
@@ -59,7 +61,21 @@ func (c *connection) setBlocked(blocked bool) {
 	case !blocked && c.blocked != nil:
 		close(c.blocked)
 		c.blocked = nil
+		c.unblockedAt = time.Now()
 	}
+}
+
+// open returns for how long, at least, the broker has accepted publishes; 0 while it does not.
+func (c *connection) open() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.blocked != nil:
+		return 0
+	case c.unblockedAt.IsZero():
+		return math.MaxInt64
+	}
+	return time.Since(c.unblockedAt)
 }
 
 // link keeps one connection of a role: it connects again whenever the connection is lost.
@@ -77,11 +93,14 @@ func newLink(client *Client, role string) *link {
 	return &link{client: client, role: role, changed: make(chan struct{})}
 }
 
-// blocked reports whether the broker blocks the present connection.
-func (l *link) blocked() bool {
+// open is that of the present connection; where there is none, nothing is blocked.
+func (l *link) open() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current != nil && l.current.unblocked() != nil
+	if l.current == nil {
+		return math.MaxInt64
+	}
+	return l.current.open()
 }
 
 // get returns the connection, and waits for one where there is none.

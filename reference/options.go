@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -45,7 +44,8 @@ type Options struct {
 	// prior-death). Default "x-".
 	HeaderPrefix string
 	// RetryArguments are further arguments of the retry queues, for example those of a quorum queue that
-	// dead-letters at least once. The TTL and the dead-letter arguments are the library's.
+	// dead-letters at least once. The TTL, the dead-letter exchange and its key are the library's, and there
+	// is no x-expires.
 	RetryArguments amqp.Table
 	// ParkArguments are further arguments of the parking queues of sources that are not exclusive.
 	ParkArguments amqp.Table
@@ -141,14 +141,15 @@ func (o Options) validate() error {
 		return fmt.Errorf("the backoff of handing back: %w", err)
 	}
 	for name := range o.RetryArguments {
-		if name == argTTL || name == argExpires || strings.HasPrefix(name, "x-dead-letter-") {
+		switch name {
+		case argTTL, argExpires, argDeadLetter, argDeadLetterKey:
 			return fmt.Errorf("the retry arguments have %s, which is the library's: leave it out", name)
 		}
 	}
-	if err := o.RetryArguments.Validate(); err != nil {
+	if err := validateTable(o.RetryArguments); err != nil {
 		return fmt.Errorf("the retry arguments: %w", err)
 	}
-	if err := o.ParkArguments.Validate(); err != nil {
+	if err := validateTable(o.ParkArguments); err != nil {
 		return fmt.Errorf("the park arguments: %w", err)
 	}
 	return nil
@@ -166,6 +167,63 @@ func validateLadder(ladder []time.Duration) error {
 func validatePrefetch(prefetch int) error {
 	if prefetch < 1 || prefetch > maxPrefetch {
 		return fmt.Errorf("the prefetch is %d: use 1 to %d", prefetch, maxPrefetch)
+	}
+	return nil
+}
+
+// validateName checks the name of an exchange, a queue or a header. The client library notices one that is
+// too long only while it writes, and then the whole connection is lost.
+func validateName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s has no name", what)
+	case len(name) > maxName:
+		return fmt.Errorf("the name of %s has %d bytes, and AMQP allows %d (it starts with %.40q)", what, len(name), maxName, name)
+	}
+	return nil
+}
+
+// validateTable checks the types of a table's fields, and the lengths of their names, at every depth.
+func validateTable(t amqp.Table) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	return validateFieldNames(t)
+}
+
+func validateFieldNames(field any) error {
+	switch v := field.(type) {
+	case amqp.Table:
+		for name, value := range v {
+			if len(name) > maxName {
+				return validateName("a field", name)
+			}
+			if err := validateFieldNames(value); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, value := range v {
+			if err := validateFieldNames(value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validateRetryNames checks that each distinct delay has a name of its own.
+func validateRetryNames(ladder []time.Duration, names Names) error {
+	taken := make(map[string]time.Duration)
+	for _, delay := range distinct(ladder) {
+		name := names.Retry(delay)
+		if err := validateName(fmt.Sprintf("the retry queue of %v", delay), name); err != nil {
+			return err
+		}
+		if other, ok := taken[name]; ok {
+			return fmt.Errorf("the retry queues of %v and %v have one name, %q: put the delay into it", other, delay, name)
+		}
+		taken[name] = delay
 	}
 	return nil
 }

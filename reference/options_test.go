@@ -116,6 +116,45 @@ func TestSourceValidation(t *testing.T) {
 	}
 }
 
+func TestNameValidation(t *testing.T) {
+	long := strings.Repeat("n", 256)
+	ladder := []time.Duration{1, 1, 2}
+	for name, c := range map[string]struct {
+		retry func(time.Duration) string
+		want  string
+	}{
+		"default":  {Names{}.withDefaults().Retry, "one name"}, // 1ns and 2ns
+		"distinct": {func(d time.Duration) string { return d.String() }, ""},
+		"empty":    {func(time.Duration) string { return "" }, "no name"},
+		"long":     {func(time.Duration) string { return long }, "256 bytes"},
+	} {
+		err := validateRetryNames(ladder, Names{Retry: c.retry})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	for name, table := range map[string]amqp.Table{
+		"name":          {long: 1},
+		"name in table": {"a": amqp.Table{long: 1}},
+		"name in list":  {"a": []any{amqp.Table{long: 1}}},
+		"type":          {"a": []any{struct{}{}}},
+	} {
+		if validateTable(table) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if err := validateTable(everyType()); err != nil {
+		t.Error(err)
+	}
+	for name, reply := range map[string]Reply{
+		"content-type": {ContentType: long}, "type": {Type: long}, "headers": {Headers: amqp.Table{"a": struct{}{}}},
+	} {
+		if reply.validate() == nil {
+			t.Errorf("a reply with a bad %s is accepted", name)
+		}
+	}
+}
+
 func TestRetryArguments(t *testing.T) {
 	got := retryArguments(1500*time.Millisecond, amqp.Table{"x-queue-type": "quorum"})
 	if got["x-message-ttl"] != int64(1500) || got["x-dead-letter-exchange"] != "" || got["x-queue-type"] != "quorum" || len(got) != 3 {

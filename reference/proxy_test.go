@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -22,7 +21,6 @@ type proxy struct {
 	pipes   map[*pipe]struct{}
 	refuse  bool
 	held    map[string]bool // by role, and direction
-	total   map[string]int  // connections so far, by role
 	work    sync.WaitGroup
 	closed  bool
 }
@@ -43,7 +41,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &proxy{t: t, listener: listener, target: target, pipes: map[*pipe]struct{}{}, held: map[string]bool{}, total: map[string]int{}}
+	p := &proxy{t: t, listener: listener, target: target, pipes: map[*pipe]struct{}{}, held: map[string]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.work.Go(p.accept)
 	t.Cleanup(func() {
@@ -110,7 +108,6 @@ func (p *proxy) pump(c *pipe, from io.Reader, to io.Writer, direction string) {
 			for _, role := range []string{"consume", "publish"} {
 				if bytes.Contains(buffer[:n], []byte("("+role+")")) {
 					c.role = role
-					p.total[role]++
 				}
 			}
 		}
@@ -165,11 +162,4 @@ func (p *proxy) refuseAll(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
-}
-
-// count returns how many connections a role has made so far.
-func (p *proxy) count(role string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.total[strings.TrimSpace(role)]
 }

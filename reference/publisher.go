@@ -22,6 +22,13 @@ var (
 	errTimeout     = errors.New("not confirmed in time")
 )
 
+// errTooLarge is why a message was not even sent.
+var errTooLarge = errors.New("its headers and properties do not fit a frame")
+
+// maxWindow is the most publishes of one consumer that may be unconfirmed at a time: round trips are long
+// since hidden, and room for a return is kept for each.
+const maxWindow = 2048
+
 // publisher publishes one consumer's copies and replies, and waits for their confirms. It has a channel of
 // its own: what the broker closes a channel for hits this consumer only.
 type publisher struct {
@@ -57,13 +64,14 @@ type outlet struct {
 	closed  chan struct{}
 	err     error // why it closed; read after closed
 
-	mu      sync.Mutex
-	pending map[*pending]struct{}
-	retired bool
+	mu        sync.Mutex
+	pending   map[*pending]struct{}
+	published uint64 // publishes so far
 }
 
 // pending is a publish that is not settled.
 type pending struct {
+	number   uint64 // in the order of publishing
 	copy     *seam.Copy
 	returned bool
 }
@@ -96,10 +104,10 @@ func (p *publisher) try(ctx context.Context, c *seam.Copy) error {
 		return err
 	}
 
-	// expired ends the wait, or, while the broker blocks publishers, starts it anew.
+	// expired ends the wait, but not before the broker has accepted publishes for as long as it may take.
 	expired := func() bool {
-		if out.conn.unblocked() != nil {
-			patience.Reset(p.timeout)
+		if open := out.conn.open(); open < p.timeout {
+			patience.Reset(p.timeout - open)
 			return false
 		}
 		p.retire(out)
@@ -187,29 +195,31 @@ func (p *publisher) judge(out *outlet, message *pending, acked bool) error {
 func (p *publisher) settled(out *outlet, message *pending) {
 	out.mu.Lock()
 	delete(out.pending, message)
-	last := out.retired && len(out.pending) == 0
 	out.mu.Unlock()
 	<-out.window
-	if last {
-		out.close(p.link.client)
-	}
 }
 
 // retire takes the channel out of use, since a confirm on it is overdue. What else is on its way there may
-// still be confirmed; the channel is closed after the last one.
+// still be confirmed, and has as much time for it as any other; then the channel is closed.
 func (p *publisher) retire(out *outlet) {
 	p.mu.Lock()
-	if p.current == out {
+	retired := p.current == out
+	if retired {
 		p.current = nil
 	}
 	p.mu.Unlock()
-	out.mu.Lock()
-	idle := !out.retired && len(out.pending) == 0
-	out.retired = true
-	out.mu.Unlock()
-	if idle {
-		out.close(p.link.client)
+	if !retired {
+		return // it already is
 	}
+	client := p.link.client
+	client.background(func() {
+		for left := p.timeout; left > 0; left = p.timeout - out.conn.open() {
+			if !sleep(client.ctx, left) {
+				break
+			}
+		}
+		_ = out.ch.Close()
+	})
 }
 
 // close closes the channel, in the background: a dead link answers late.
@@ -231,6 +241,8 @@ func (p *publisher) close() {
 func (out *outlet) add(message *pending) {
 	out.mu.Lock()
 	defer out.mu.Unlock()
+	out.published++
+	message.number = out.published
 	out.pending[message] = struct{}{}
 }
 
@@ -262,15 +274,21 @@ func (out *outlet) collect(onReturn func(amqp.Return), message *pending) bool {
 }
 
 // match marks the publish that was returned. The protocol gives a return no number, so it is found by its
-// target and content; which of several that are equal in all of it makes no difference. A content that the
-// broker changed on its way (a plugin may) is found by its target alone: then all that are under way there
-// count as returned, and their originals are handed back; better a copy more than a message lost.
+// target and content. Of several that are equal in all of it, the oldest is taken: returns come in the order
+// of publishing, so as many count as returned as were, and those are as good as the others. A content that
+// the broker changed on its way (a plugin may) is found by its target alone: then all that are under way
+// there count as returned, and their originals are handed back; better a copy more than a message lost.
 func (out *outlet) match(r *amqp.Return) {
+	var oldest *pending
 	for message := range out.pending {
-		if !message.returned && sameTarget(message.copy, r) && sameContent(&message.copy.Message, r) {
-			message.returned = true
-			return
+		if !message.returned && (oldest == nil || message.number < oldest.number) &&
+			sameTarget(message.copy, r) && sameContent(&message.copy.Message, r) {
+			oldest = message
 		}
+	}
+	if oldest != nil {
+		oldest.returned = true
+		return
 	}
 	for message := range out.pending {
 		if sameTarget(message.copy, r) {
@@ -284,7 +302,10 @@ func sameTarget(c *seam.Copy, r *amqp.Return) bool {
 }
 
 func sameContent(p *amqp.Publishing, r *amqp.Return) bool {
-	return p.MessageId == r.MessageId && p.CorrelationId == r.CorrelationId && bytes.Equal(p.Body, r.Body) &&
+	return p.MessageId == r.MessageId && p.CorrelationId == r.CorrelationId && p.ReplyTo == r.ReplyTo &&
+		p.Type == r.Type && p.AppId == r.AppId && p.ContentType == r.ContentType &&
+		p.ContentEncoding == r.ContentEncoding && p.Priority == r.Priority && p.DeliveryMode == r.DeliveryMode &&
+		p.Timestamp.Unix() == r.Timestamp.Unix() && bytes.Equal(p.Body, r.Body) &&
 		len(p.Headers) == len(r.Headers) && (len(p.Headers) == 0 || reflect.DeepEqual(p.Headers, r.Headers))
 }
 
@@ -312,10 +333,11 @@ func (p *publisher) outlet(ctx context.Context, patience *time.Timer) (*outlet, 
 			return nil, context.Cause(ctx)
 		case <-patience.C:
 			// A broker that blocks a connection does not answer on it, for as long as that takes.
-			if !p.link.blocked() {
+			open := p.link.open()
+			if open >= p.timeout {
 				return nil, errors.New("no channel to publish on in time")
 			}
-			patience.Reset(p.timeout)
+			patience.Reset(p.timeout - open)
 		}
 	}
 }
@@ -395,7 +417,7 @@ func fit(c *seam.Copy, frameMax int) error {
 		delete(c.Message.Headers, name)
 	}
 	if size := headerFrameSize(&c.Message); size > frameMax {
-		return fmt.Errorf("its headers and properties take %d bytes, and the broker accepts frames of %d", size, frameMax)
+		return fmt.Errorf("%w: they take %d bytes, and the broker accepts frames of %d", errTooLarge, size, frameMax)
 	}
 	return nil
 }

@@ -38,7 +38,13 @@ func TestConsumersComeBackOnceEach(t *testing.T) {
 	for _, queue := range queues {
 		w.consume(client, reference.Queue(queue), failing(&calls, 0))
 	}
-	handled := 0
+	handled := func(want int) bool { // a message whose ack is cut off is handled once more
+		distinct := map[string]bool{}
+		for _, d := range calls.all() {
+			distinct[d.Queue+" "+string(d.Body)] = true
+		}
+		return len(distinct) == want
+	}
 	for round := range 5 {
 		p.refuseAll(round == 2) // so that coming back fails at first
 		if round%2 == 0 {
@@ -54,9 +60,8 @@ func TestConsumersComeBackOnceEach(t *testing.T) {
 		for _, queue := range queues {
 			w.once(queue)
 			w.send(queue, fmt.Sprint(round))
-			handled++
 		}
-		w.eventually("every message is handled", func() bool { return len(calls.all()) == handled })
+		w.eventually("every message is handled", func() bool { return handled((round + 1) * len(queues)) })
 	}
 }
 
@@ -418,6 +423,85 @@ func TestHeadersAsLargeAsAFrame(t *testing.T) {
 	if got := w.seen(reference.KindDisconnected); len(got) != 0 {
 		t.Errorf("the connection was lost: %+v", got)
 	}
+}
+
+// Whatever is cut, and whenever, each message is handled or parked.
+func TestNothingIsLostWhileLinksAreCut(t *testing.T) {
+	const messages = 400
+	w := newWorld(t)
+	p := newProxy(t, w.broker.Addr())
+	client := w.open(func(o *reference.Options) {
+		o.URLs = []string{p.through(w.url())}
+		o.HandBack = reference.Backoff{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond}
+	})
+	jobs := w.name("jobs")
+	var mu sync.Mutex
+	handled := map[string]bool{}
+	consumer := w.consume(client, reference.Queue(jobs), func(_ context.Context, d reference.Delivery) error {
+		n := 0
+		_, _ = fmt.Sscan(string(d.Body), &n)
+		switch n % 4 {
+		case 1: // fails once
+			if d.Attempt == 1 {
+				return errNoLuck
+			}
+		case 2:
+			return errNoLuck
+		case 3:
+			return reference.Park(errNoLuck)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		handled[string(d.Body)] = true
+		return nil
+	}, reference.WithPrefetch(20))
+	cutting := make(chan struct{})
+	var cutter sync.WaitGroup
+	cutter.Go(func() {
+		ticker := time.NewTicker(60 * time.Millisecond)
+		defer ticker.Stop()
+		for round := 0; ; round++ {
+			select {
+			case <-cutting:
+				return
+			case <-ticker.C:
+				p.cut([]string{"publish", "consume", ""}[round%3])
+			}
+		}
+	})
+	for i := range messages {
+		must(t, w.ch.PublishWithContext(soon(t), "", jobs, true, false, amqp.Publishing{Body: []byte(fmt.Sprint(i)), DeliveryMode: amqp.Persistent}))
+	}
+	w.eventually("progress in spite of the cuts", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(handled) > messages/4
+	})
+	w.eventually("many cuts", func() bool { return len(w.seen(reference.KindDisconnected)) > 8 })
+	close(cutting)
+	cutter.Wait()
+	parked := map[string]bool{}
+	w.eventually("each is handled or parked", func() bool {
+		for {
+			d, ok, err := w.ch.Get(consumer.ParkingQueue(), true)
+			must(t, err)
+			if !ok {
+				break
+			}
+			parked[string(d.Body)] = true
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return len(handled)+len(parked) == messages
+	})
+	for body := range parked {
+		n := 0
+		_, _ = fmt.Sscan(body, &n)
+		if n%4 < 2 || handled[body] {
+			t.Errorf("message %s is parked", body)
+		}
+	}
+	w.once(jobs)
 }
 
 func TestBrokerRestart(t *testing.T) {

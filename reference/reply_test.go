@@ -2,6 +2,7 @@ package reference_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -102,5 +103,28 @@ func TestParkDoesNotApplyToARequest(t *testing.T) {
 	// Whoever mends it can still answer.
 	if parked.ReplyTo != answers.Name || parked.CorrelationId != "c9" {
 		t.Errorf("parked with reply-to %q, correlation-id %q", parked.ReplyTo, parked.CorrelationId)
+	}
+}
+
+func TestReplyThatCannotBeSent(t *testing.T) {
+	w := newWorld(t)
+	client := w.open()
+	for name, reply := range map[string]reference.Reply{
+		"type":  {Headers: amqp.Table{"a": struct{}{}}},
+		"long":  {ContentType: strings.Repeat("x", 300)},
+		"large": {Headers: amqp.Table{"a": strings.Repeat("x", 200000)}},
+	} {
+		sums := w.name(name)
+		consumer, err := client.Reply(soon(t), reference.Queue(sums), func(context.Context, reference.Delivery) (reference.Reply, error) {
+			return reply, nil
+		})
+		must(t, err)
+		w.publish("", sums, amqp.Publishing{ReplyTo: sums, CorrelationId: "c"})
+		if parked := w.get(consumer.ParkingQueue()); parked.Headers["x-attempt"] != int64(3) {
+			t.Errorf("%s: parked with %v", name, parked.Headers)
+		}
+	}
+	if got := w.seen(reference.KindDisconnected); len(got) != 0 {
+		t.Errorf("the connection was lost: %+v", got)
 	}
 }

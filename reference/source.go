@@ -99,16 +99,21 @@ func (s Source) validate(names Names) error {
 	switch {
 	case s.exchange == "" && s.kind != "":
 		return errors.New("the exchange to bind to has no name")
-	case s.exchange == "" && s.queue == "":
-		return errors.New("the source queue has no name")
 	case s.exchange == "" && len(s.bindings) > 0:
 		return fmt.Errorf("queue %q has bindings but no exchange: use Bound", s.queue)
-	case len(s.queue) > maxName:
-		return fmt.Errorf("the name of queue %q has %d bytes: AMQP allows %d", s.queue, len(s.queue), maxName)
-	case len(names.Parked(s.queue)) > maxName:
-		return fmt.Errorf("the name of the parking queue of %q has %d bytes: AMQP allows %d", s.queue, len(names.Parked(s.queue)), maxName)
-	case len(s.exchange) > maxName:
-		return fmt.Errorf("the name of exchange %q has %d bytes: AMQP allows %d", s.exchange, len(s.exchange), maxName)
+	}
+	if !s.exclusive { // its name is the server's, and so is that of its parking queue
+		if err := validateName("the source queue", s.queue); err != nil {
+			return err
+		}
+		if err := validateName(fmt.Sprintf("the parking queue of %q", s.queue), names.Parked(s.queue)); err != nil {
+			return err
+		}
+	}
+	if s.exchange != "" {
+		if err := validateName("the exchange", s.exchange); err != nil {
+			return err
+		}
 	}
 	if s.exchange != "" {
 		switch s.kind {
@@ -123,15 +128,15 @@ func (s Source) validate(names Names) error {
 	if s.exclusive && s.arguments[amqp.QueueTypeArg] == amqp.QueueTypeQuorum {
 		return fmt.Errorf("the queue on exchange %q is exclusive, so it cannot be a quorum queue: give it a group", s.exchange)
 	}
-	if err := s.arguments.Validate(); err != nil {
+	if err := validateTable(s.arguments); err != nil {
 		return fmt.Errorf("arguments of queue %q: %w", s.queue, err)
 	}
 	for _, b := range s.bindings {
-		if err := b.arguments.Validate(); err != nil {
+		if err := validateTable(b.arguments); err != nil {
 			return fmt.Errorf("binding arguments of queue %q: %w", s.queue, err)
 		}
 		if len(b.key) > maxName {
-			return fmt.Errorf("a routing key of queue %q has %d bytes: AMQP allows %d", s.queue, len(b.key), maxName)
+			return fmt.Errorf("a routing key of queue %q has %d bytes, and AMQP allows %d", s.queue, len(b.key), maxName)
 		}
 	}
 	return nil

@@ -97,9 +97,7 @@ func TestStopWhileItTriesToComeBack(t *testing.T) {
 	must(t, consumer.Stop(soon(t)))
 	p.refuseAll(false)
 	must(t, client.Close(soon(t)))
-	if _, consumers := w.depth(jobs); consumers != 0 {
-		t.Errorf("%d consumers", consumers)
-	}
+	w.eventually("nothing is subscribed", func() bool { _, consumers := w.depth(jobs); return consumers == 0 })
 }
 
 func TestCloseStopsEverything(t *testing.T) {

@@ -13,9 +13,10 @@ import (
 
 // Arguments of queues that the library sets.
 const (
-	argTTL        = "x-message-ttl"
-	argDeadLetter = "x-dead-letter-exchange"
-	argExpires    = "x-expires"
+	argTTL           = "x-message-ttl"
+	argDeadLetter    = "x-dead-letter-exchange"
+	argDeadLetterKey = "x-dead-letter-routing-key"
+	argExpires       = "x-expires"
 )
 
 // TopologyError tells that an exchange or a queue could not be declared, found or bound, or not consumed.
@@ -120,6 +121,9 @@ func (t topology) declare(ch *amqp.Channel) (queue string, err error) {
 	// The parking queue lives as long as its source: one that outlived an exclusive queue would never be
 	// looked at. Exclusive, it belongs to this connection; publishing to it is open to every other.
 	parked := t.names.Parked(queue)
+	if err := validateName(fmt.Sprintf("the parking queue of %q", queue), parked); err != nil {
+		return "", err
+	}
 	if t.source.exclusive {
 		_, err = ch.QueueDeclare(parked, false, false, true, false, nil)
 	} else {

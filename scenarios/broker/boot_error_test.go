@@ -35,9 +35,9 @@ func TestPortTaken(t *testing.T) {
 func TestConnectionsAreRead(t *testing.T) {
 	const out = `Warning: something
 [
-{"name":"a","user_provided_name":"parkproof","vhost":"v","user":"u","state":"running"}
-,{"name":"b","user_provided_name":"","vhost":"w","user":"u","state":"running"}
-,{"name":"c","user_provided_name":[],"vhost":"v","user":"u","state":"running"}
+{"name":"a","client_properties":[["product","longstr","x"],["connection_name","longstr","parkproof"]],"vhost":"v","user":"u","state":"running"}
+,{"name":"b","client_properties":[],"vhost":"w","user":"u","state":"running"}
+,{"name":"c","vhost":"v","user":"u","state":"running"}
 ,{"name":"d","vhost":"none","user":"none","state":"tuning"}]`
 	got, err := parseConnections(out, "v")
 	if err != nil || len(got) != 2 || got[0] != (Connection{Name: "a", Client: "parkproof", Vhost: "v", User: "u", State: "running"}) || got[1].Name != "c" {

@@ -123,15 +123,19 @@ type Broker struct {
 	options   Options
 	owner     Owner
 	node      node
-	product   Product
+	facts     atomic.Pointer[facts] // written at each boot
 	transport *http.Transport
 	serial    string
 	vhosts    atomic.Int64
-	canVhosts bool
-	canManage bool
 
 	running sync.Mutex // serialises what starts and ends the node
 	stopped bool
+}
+
+// facts is what a broker told when it answered.
+type facts struct {
+	product              Product
+	canVhosts, canManage bool
 }
 
 // Start starts a broker (or finds the one that runs) and returns when it answers:
@@ -288,7 +292,7 @@ func (b *Broker) probe(ctx context.Context) error {
 		}
 	}
 	b.node.describe(&product)
-	b.product, b.canManage, b.canVhosts = product, canManage, canVhosts
+	b.facts.Store(&facts{product: product, canManage: canManage, canVhosts: canVhosts})
 	return nil
 }
 
@@ -315,10 +319,10 @@ func (b *Broker) Name() string { return b.spec.String() }
 func (b *Broker) Provider() Provider { return b.provider }
 
 // Version is the broker's full version, for example "3.10.8".
-func (b *Broker) Version() string { return b.product.Version }
+func (b *Broker) Version() string { return b.Product().Version }
 
 // Product is what the broker says of itself.
-func (b *Broker) Product() Product { return b.product }
+func (b *Broker) Product() Product { return b.facts.Load().product }
 
 // Owner is this process, as names and labels carry it.
 func (b *Broker) Owner() Owner { return b.owner }
@@ -327,9 +331,9 @@ func (b *Broker) Owner() Owner { return b.owner }
 func (b *Broker) Can(capability Capability) bool {
 	switch capability {
 	case Vhosts:
-		return b.canVhosts
+		return b.facts.Load().canVhosts
 	case Management:
-		return b.canManage
+		return b.facts.Load().canManage
 	default:
 		return b.node.can(capability)
 	}
@@ -381,7 +385,7 @@ func (b *Broker) Healthy(ctx context.Context) error {
 		return b.hide(fmt.Errorf("broker %s: open a channel: %w", b.Name(), err))
 	}
 	defer channel.Close()
-	if !b.canManage {
+	if !b.Can(Management) {
 		return nil
 	}
 	if err := b.noAlarm(ctx); err != nil {

@@ -35,6 +35,9 @@ const (
 	pluginsFile  = "/etc/rabbitmq/enabled_plugins"
 )
 
+// errNoContainer: it was removed.
+var errNoContainer = errors.New("its container was removed")
+
 // boxed is a node in a container. Its host ports are chosen here and not by the
 // engine, which would choose others at each start.
 type boxed struct {
@@ -47,9 +50,8 @@ type boxed struct {
 	to      access
 	bind    netip.Addr
 
-	box testcontainers.Container
-
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
+	box    testcontainers.Container
 	exited chan struct{} // closed when the container that runs has ended
 	cancel context.CancelFunc
 }
@@ -143,16 +145,24 @@ func (b *boxed) environment() map[string]string {
 	return env
 }
 
+// container is the one that was made; nil before and after.
+func (b *boxed) container() testcontainers.Container {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.box
+}
+
 func (b *boxed) start(ctx context.Context) error {
-	if b.box == nil {
+	box := b.container()
+	if box == nil {
 		return b.create(ctx)
 	}
-	state, err := b.box.State(ctx)
+	state, err := box.State(ctx)
 	if err != nil {
 		return fmt.Errorf("look at container: %w", oneLine(err))
 	}
 	if !state.Running {
-		if err := b.box.Start(ctx); err != nil {
+		if err := box.Start(ctx); err != nil {
 			return fmt.Errorf("start container: %w", portError(err))
 		}
 	}
@@ -183,7 +193,9 @@ func (b *boxed) create(ctx context.Context) error {
 	}
 	box, err := testcontainers.GenericContainer(ctx, request)
 	if box != nil {
+		b.mu.Lock()
 		b.box = box
+		b.mu.Unlock()
 	}
 	if err != nil {
 		return fmt.Errorf("run image %s: %w", b.image, portError(err))
@@ -292,7 +304,7 @@ func (b *boxed) died() <-chan struct{} {
 
 // gone waits for the end of the container.
 func (b *boxed) gone(ctx context.Context) error {
-	waiting := b.docker.ContainerWait(ctx, b.box.GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	waiting := b.docker.ContainerWait(ctx, b.container().GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-waiting.Result:
 		return nil
@@ -304,10 +316,11 @@ func (b *boxed) gone(ctx context.Context) error {
 }
 
 func (b *boxed) running(ctx context.Context) (bool, error) {
-	if b.box == nil {
+	box := b.container()
+	if box == nil {
 		return false, nil
 	}
-	state, err := b.box.State(ctx)
+	state, err := box.State(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look at container: %w", oneLine(err))
 	}
@@ -325,7 +338,7 @@ func (b *boxed) stop(ctx context.Context) error {
 		b.options.log("rabbitmqctl stop failed, stopping the container: %v", b.to.redact(err))
 	}
 	grace := stopGrace
-	if err := b.box.Stop(ctx, &grace); err != nil {
+	if err := b.container().Stop(ctx, &grace); err != nil {
 		return fmt.Errorf("stop container: %w", oneLine(err))
 	}
 	return b.gone(ctx)
@@ -336,18 +349,22 @@ func (b *boxed) kill(ctx context.Context) error {
 	if err != nil || !running {
 		return err
 	}
-	if _, err := b.docker.ContainerKill(ctx, b.box.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil && !cerrdefs.IsConflict(err) {
+	if _, err := b.docker.ContainerKill(ctx, b.container().GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil && !cerrdefs.IsConflict(err) {
 		return fmt.Errorf("kill container: %w", oneLine(err))
 	}
 	return b.gone(ctx)
 }
 
 func (b *boxed) pause(ctx context.Context, paused bool) error {
+	box := b.container()
+	if box == nil {
+		return errNoContainer
+	}
 	var err error
 	if paused {
-		_, err = b.docker.ContainerPause(ctx, b.box.GetContainerID(), client.ContainerPauseOptions{})
+		_, err = b.docker.ContainerPause(ctx, box.GetContainerID(), client.ContainerPauseOptions{})
 	} else {
-		_, err = b.docker.ContainerUnpause(ctx, b.box.GetContainerID(), client.ContainerUnpauseOptions{})
+		_, err = b.docker.ContainerUnpause(ctx, box.GetContainerID(), client.ContainerUnpauseOptions{})
 	}
 	return oneLine(err)
 }
@@ -355,10 +372,11 @@ func (b *boxed) pause(ctx context.Context, paused bool) error {
 func (b *boxed) access() access { return b.to }
 
 func (b *boxed) log(ctx context.Context, n int) ([]string, error) {
-	if b.box == nil {
+	box := b.container()
+	if box == nil {
 		return nil, nil
 	}
-	logs, err := b.box.Logs(ctx)
+	logs, err := box.Logs(ctx)
 	if err != nil {
 		return nil, oneLine(err)
 	}
@@ -371,7 +389,11 @@ func (b *boxed) log(ctx context.Context, n int) ([]string, error) {
 }
 
 func (b *boxed) control(ctx context.Context, args []string) (string, error) {
-	status, output, err := b.box.Exec(ctx, append([]string{"rabbitmqctl"}, args...), tcexec.Multiplexed())
+	box := b.container()
+	if box == nil {
+		return "", errNoContainer
+	}
+	status, output, err := box.Exec(ctx, append([]string{"rabbitmqctl"}, args...), tcexec.Multiplexed())
 	if err != nil {
 		return "", oneLine(err)
 	}
@@ -406,12 +428,12 @@ func (b *boxed) move() error {
 func (b *boxed) discard(ctx context.Context) error {
 	b.mu.Lock()
 	b.unwatch()
-	b.mu.Unlock()
-	if b.box == nil {
-		return nil
-	}
 	box := b.box
 	b.box = nil
+	b.mu.Unlock()
+	if box == nil {
+		return nil
+	}
 	// Killed first: an orderly stop of a node that nobody needs takes seconds.
 	_, _ = b.docker.ContainerKill(ctx, box.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"})
 	return oneLine(box.Terminate(ctx))

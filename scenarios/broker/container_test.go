@@ -51,7 +51,7 @@ func TestContainer(t *testing.T) {
 	defer b.Stop(context.Background())
 	t.Logf("%s booted in %s: %+v", image, time.Since(began), b.Product())
 	node := b.node.(*boxed)
-	id := node.box.GetContainerID()
+	id := node.container().GetContainerID()
 	if b.Product().Image != image || !strings.HasPrefix(b.Product().ImageDigest, "sha256:") || b.Provider() != ProviderContainer {
 		t.Errorf("%s, %+v", b.Provider(), b.Product())
 	}

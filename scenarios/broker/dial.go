@@ -28,11 +28,6 @@ func dial(ctx context.Context, to access, vhost string) (*amqp.Connection, error
 			if err != nil {
 				return nil, err
 			}
-			deadline, _ := bounded.Deadline()
-			if err := conn.SetDeadline(deadline); err != nil {
-				conn.Close()
-				return nil, err
-			}
 			raw = conn
 			release = context.AfterFunc(bounded, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 			return conn, nil

@@ -276,11 +276,13 @@ func (e engine) settleReaper(ctx context.Context) error {
 	if os.Getenv(ryukVariable) != "" {
 		return nil
 	}
-	image := os.Getenv("TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX")
-	if image != "" {
-		image = strings.TrimSuffix(image, "/") + "/"
+	prefix := os.Getenv("TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX")
+	if prefix != "" {
+		prefix = strings.TrimSuffix(prefix, "/") + "/"
 	}
-	state, _ := e.look(ctx, image+testcontainers.ReaperDefaultImage, probeLimit)
+	//lint:ignore SA1019 There is no other way to ask for the name of its image.
+	reaper := testcontainers.ReaperDefaultImage
+	state, _ := e.look(ctx, prefix+reaper, probeLimit)
 	if state == imageHere || state == imagePullable {
 		return nil
 	}

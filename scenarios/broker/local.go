@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/parkproof/parkproof/scenarios/process"
@@ -42,8 +43,9 @@ type local struct {
 	epmdPort  int
 	distPort  int
 
-	epmd   *process.Process
-	server *process.Process
+	epmd *process.Process
+	// server is replaced by a restart, while others read the log.
+	server atomic.Pointer[process.Process]
 }
 
 func newLocal(spec Spec, options Options, owner Owner) (*local, error) {
@@ -181,7 +183,7 @@ func (l *local) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if alive(l.server) {
+	if alive(l.server.Load()) {
 		return nil
 	}
 	boot, err := os.OpenFile(l.bootFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -189,13 +191,14 @@ func (l *local) start(ctx context.Context) error {
 		return fmt.Errorf("open the local broker's log: %w", err)
 	}
 	defer boot.Close()
-	l.server, err = process.Start(ctx, process.Command{
+	server, err := process.Start(ctx, process.Command{
 		Path: l.installed.Server, Env: l.environment(), Dir: l.folder, Stdout: boot, Stderr: boot,
 		RemoveOnExit: []string{l.folder},
 	})
 	if err != nil {
 		return fmt.Errorf("start the local broker: %w", err)
 	}
+	l.server.Store(server)
 	return nil
 }
 
@@ -253,7 +256,7 @@ func (l *local) move() error {
 // end kills the node and epmd.
 func (l *local) end(ctx context.Context) error {
 	var failures []error
-	for _, p := range []*process.Process{l.server, l.epmd} {
+	for _, p := range []*process.Process{l.server.Load(), l.epmd} {
 		if p != nil {
 			if _, err := p.Kill(ctx); err != nil {
 				failures = append(failures, err)
@@ -264,36 +267,40 @@ func (l *local) end(ctx context.Context) error {
 }
 
 func (l *local) stop(ctx context.Context) error {
-	if l.server == nil {
+	server := l.server.Load()
+	if server == nil {
 		return nil
 	}
-	_, err := l.server.Stop(ctx, stopGrace)
+	_, err := server.Stop(ctx, stopGrace)
 	return err
 }
 
 func (l *local) kill(ctx context.Context) error {
-	if l.server == nil {
+	server := l.server.Load()
+	if server == nil {
 		return nil
 	}
-	_, err := l.server.Kill(ctx)
+	_, err := server.Kill(ctx)
 	return err
 }
 
 func (l *local) pause(_ context.Context, paused bool) error {
-	if l.server == nil {
+	server := l.server.Load()
+	if server == nil {
 		return os.ErrProcessDone
 	}
 	if paused {
-		return l.server.Pause()
+		return server.Pause()
 	}
-	return l.server.Resume()
+	return server.Resume()
 }
 
 func (l *local) died() <-chan struct{} {
-	if l.server == nil {
+	server := l.server.Load()
+	if server == nil {
 		return nil
 	}
-	return l.server.Done()
+	return server.Done()
 }
 
 func (l *local) access() access { return l.to }
@@ -308,7 +315,7 @@ func (l *local) log(_ context.Context, n int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if lines == nil || !alive(l.server) {
+	if lines == nil || !alive(l.server.Load()) {
 		// What a node that failed prints last is its reason.
 		lines = append(lines, boot...)
 	}

@@ -32,7 +32,7 @@ type traces struct {
 func tracesOf(b *Broker) traces {
 	node := b.node.(*local)
 	return traces{
-		Pids: []int{node.server.Pid(), node.epmd.Pid()}, Folder: node.folder,
+		Pids: []int{node.server.Load().Pid(), node.epmd.Pid()}, Folder: node.folder,
 		Addrs: []string{b.Addr(), net.JoinHostPort(localhost, fmt.Sprint(node.epmdPort)), strings.TrimPrefix(b.ManagementURL(), "http://")},
 	}
 }
