@@ -118,14 +118,14 @@ type closer struct {
 // for ever to be rid of what they have.
 func (c *closer) ReadFrom(r io.Reader) (int64, error) {
 	// Hidden from io.Copy, so that it does not come back here.
-	n, err := io.Copy(struct{ io.Writer }{c.Conn}, r)
+	n, err := io.CopyBuffer(struct{ io.Writer }{c.Conn}, r, make([]byte, pieceSize))
 	if err == nil {
 		return n, nil
 	}
 	c.link.ended(c.broker)
 	c.link.Cut()
-	_, _ = io.Copy(io.Discard, r)
-	return n, err //nolint:wrapcheck // toxiproxy drops it
+	_, _ = io.Copy(io.Discard, r) // nothing of it counts any more
+	return n, err                 //nolint:wrapcheck // toxiproxy drops it
 }
 
 // Close closes the whole link: AMQP has no half-closed connections.

@@ -97,14 +97,25 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
+// pieceSize bounds, in bytes, the chunks that are handed on, and is the buffer that they are read
+// with at the end: toxiproxy's stream.ChanReader (2.5.0) loses what is left of a chunk larger than
+// its reader's buffer, when the next chunk is there already. Twice toxiproxy's own chunks, so that
+// one of them and the frame that was begun in the one before still go out in one write.
+const pieceSize = 64 << 10
+
 // pass hands bytes on, or drops them when the link is closed and nobody takes them any more.
 func (l *Link) pass(stub *toxics.ToxicStub, chunk *stream.StreamChunk) {
-	if chunk == nil || len(chunk.Data) == 0 {
+	if chunk == nil {
 		return
 	}
-	select {
-	case stub.Output <- chunk:
-	case <-l.closed:
+	for data := chunk.Data; len(data) > 0; {
+		n := min(len(data), pieceSize)
+		select {
+		case stub.Output <- &stream.StreamChunk{Data: data[:n:n], Timestamp: chunk.Timestamp}:
+		case <-l.closed:
+			return
+		}
+		data = data[n:]
 	}
 }
 
@@ -144,14 +155,15 @@ func (l *Link) take(d *direction, chunk *stream.StreamChunk) *stream.StreamChunk
 			d.reader.SetMaxFrame(effect.Tuned)
 			d.maxFrame = effect.Tuned
 		}
-		if !whole {
-			// The first frames are not windows on this chunk: everything is copied.
+		if !whole && !copied {
+			// The first frame is no window on this chunk: everything is copied.
+			out = make([]byte, 0, len(f.Raw)+len(chunk.Data))
 			copied = true
 		}
 		held := effect.Hold
 		if held || effect.Ends && len(d.held) > 0 {
 			if !copied {
-				out = append(out, chunk.Data[:offset]...)
+				out = append(make([]byte, 0, len(chunk.Data)), chunk.Data[:offset]...)
 				copied = true
 			}
 		}

@@ -166,6 +166,15 @@ func (w *Wire) join(client net.Conn) {
 		return
 	}
 	l := newLink(w.options, number, client, broker)
+	// The link is complete before anybody can aim a fault at it, and the taps are its first toxics.
+	name := fmt.Sprintf("%s-%d", w.options.Process, number)
+	l.proxy = toxiproxy.NewProxy(w.server, name, w.listener.Addr().String(), w.options.Upstream)
+	if w.options.Ledger != nil {
+		if err := tap(l.proxy, l); err != nil {
+			panic(err) // a toxic that this package registered itself
+		}
+		defer forget(l)
+	}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -180,16 +189,7 @@ func (w *Wire) join(client net.Conn) {
 		w.mu.Unlock()
 	}()
 
-	name := fmt.Sprintf("%s-%d", w.options.Process, number)
-	proxy := toxiproxy.NewProxy(w.server, name, w.listener.Addr().String(), w.options.Upstream)
-	l.proxy = proxy
-	if w.options.Ledger != nil {
-		if err := tap(proxy, l); err != nil {
-			panic(err) // a toxic that this package registered itself
-		}
-		defer forget(l)
-	}
-	proxy.Toxics.StartLink(w.server, name+"-up", client, l.writer(broker), stream.Upstream)
-	proxy.Toxics.StartLink(w.server, name+"-down", broker, l.writer(client), stream.Downstream)
+	l.proxy.Toxics.StartLink(w.server, name+"-up", client, l.writer(broker), stream.Upstream)
+	l.proxy.Toxics.StartLink(w.server, name+"-down", broker, l.writer(client), stream.Downstream)
 	l.wait()
 }

@@ -258,7 +258,7 @@ func (d *Delivery) awaitsCopy() int {
 }
 
 // mayBeOf reports whether the copy can come from the delivery: its key or its queue says so, or
-// nothing says anything else.
+// nothing says that it is of another queue's, from which the process has the message too.
 func (b *Book) mayBeOf(c *Copy, d *Delivery) bool {
 	named := func(queue string) bool {
 		parked := b.terms.ParkedQueue(queue)
@@ -267,8 +267,8 @@ func (b *Book) mayBeOf(c *Copy, d *Delivery) bool {
 	if named(d.Queue) {
 		return true
 	}
-	for _, other := range b.terms.Consumers {
-		if other != d.Queue && named(other) {
+	for _, other := range b.ofMessage[c.Process+"/"+c.Message] {
+		if other.Queue != d.Queue && named(other.Queue) {
 			return false
 		}
 	}
@@ -364,11 +364,8 @@ func (b *Book) called(e Event) {
 		if d.Called != 0 || queue != "" && d.Queue != queue {
 			continue
 		}
-		of = d
-		// A delivery that went back before its handler ran is followed by its redelivery; only a
-		// library that runs the handler for both is on the first again.
-		if d.Back == 0 || b.later(d) == nil {
-			break
+		if of == nil || b.awaitsCall(d) > b.awaitsCall(of) {
+			of = d
 		}
 	}
 	if of != nil {
@@ -380,6 +377,22 @@ func (b *Book) called(e Event) {
 		Guarantee: WireAgrees, Message: e.Message, Queue: queue, Events: []int{e.Seq},
 		Text: fmt.Sprintf("the handler of %q was called with %s, which had not been delivered to it", e.Consumer, e.Message),
 	})
+}
+
+// awaitsCall says how much the delivery looks like the one that a handler is called for: one that is
+// unsettled, or was acked too early. One that went back before its handler ran is followed by its
+// redelivery; only a library that runs the handler for both is on the first again.
+func (b *Book) awaitsCall(d *Delivery) int {
+	switch {
+	case d.Open():
+		return 3
+	case d.Acked != 0:
+		return 2
+	case b.later(d) == nil:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // handlerKey names a handler's call: the adapter numbers them.

@@ -38,6 +38,7 @@ type Follower struct {
 	channels map[uint16]*channel
 	opened   bool
 	ended    bool
+	lost     bool   // ended without a close: nothing that comes after has reached the other side
 	closing  *Event // a connection.close that was seen
 }
 
@@ -123,6 +124,9 @@ type Effect struct {
 func (f *Follower) Take(fromBroker bool, fr frame.Frame) (Effect, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.lost {
+		return Effect{}, nil
+	}
 	if f.client == nil {
 		f.client, f.broker = frame.NewAssembler(keptBody), frame.NewAssembler(keptBody)
 		f.channels = map[uint16]*channel{}
@@ -158,7 +162,9 @@ func (f *Follower) Take(fromBroker bool, fr frame.Frame) (Effect, error) {
 func (f *Follower) Garbage(fromBroker bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.undecodable(fromBroker, 0, err)
+	if !f.lost {
+		f.undecodable(fromBroker, 0, err)
+	}
 }
 
 func (f *Follower) undecodable(fromBroker bool, number uint16, err error) {
@@ -178,17 +184,21 @@ func (f *Follower) Passed(e Effect) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e.channel.held--
-	f.Add(e.event)
+	if !f.lost {
+		f.Add(e.event)
+	}
 }
 
-// Ended writes down that the connection is gone, unless it was closed in the orderly way.
+// Ended writes down that the connection is gone, unless it was closed in the orderly way. What the
+// other direction still has on its way is void then, and is not written down any more: a delivery
+// to a client that is gone has gone back before it came.
 func (f *Follower) Ended(fromBroker bool, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
 		return
 	}
-	f.ended = true
+	f.ended, f.lost = true, true
 	f.Add(Event{Kind: ConnectionLost, Process: f.Process, Conn: f.Conn, Broker: fromBroker, Text: text})
 }
 
@@ -355,12 +365,21 @@ func (f *Follower) fromClient(e Event) Effect {
 // ask writes down a request; what needs no answer takes effect at once.
 func (f *Follower) ask(ch *channel, e Event, noWait bool) {
 	e.Kind, e.Text = Asked, e.Method.Name()
-	f.Add(e)
+	if !f.looking(e.Method) {
+		f.Add(e)
+	}
 	if noWait {
 		f.effect(ch, e, nil)
 		return
 	}
 	ch.asked = append(ch.asked, e.Method)
+}
+
+// looking reports whether a request is parkproof's own look at a queue's counts: it changes nothing,
+// and a ledger of them would hide the stillness in which parkproof looks.
+func (f *Follower) looking(m frame.Method) bool {
+	declare, ok := m.(*frame.QueueDeclare)
+	return ok && declare.Passive && f.Process == ""
 }
 
 // answered takes the oldest request of the channel that the answer fits.
@@ -386,6 +405,9 @@ func settled[T frame.Method](f *Follower, ch *channel, e Event) {
 
 // effect writes down what a request, in e.Method, has brought about.
 func (f *Follower) effect(ch *channel, e Event, answer frame.Method) {
+	if f.looking(e.Method) {
+		return
+	}
 	e.Broker, e.Text = answer != nil, ""
 	switch m := e.Method.(type) {
 	case *frame.ConfirmSelect:

@@ -14,7 +14,7 @@ import (
 //
 //	exchange NAME KIND              queue NAME [exclusive] [auto-delete]     bind EXCHANGE QUEUE [KEY]
 //	publish M TO [unconfirmed|refused|returned]        by parkproof, confirmed where nothing is said
-//	deliver M QUEUE as D [redelivered] [no-ack] [conn N] [by PROCESS]
+//	deliver M QUEUE as D [redelivered] [no-ack] [conn N] [channel N] [by PROCESS]
 //	call D [consumer NAME]          ok D, fail D, retry D, park D            the handler's end
 //	copy D TO as C [plain] [channel N]                 by the process of D, with confirms unless plain
 //	stray PROCESS M TO as C                            a publish that belongs to no delivery
@@ -25,7 +25,8 @@ import (
 //	start, stop, exit [PROCESS]     subscribe QUEUE                          cancel QUEUE
 //
 // TO is EXCHANGE/KEY; "/q" is queue q by the default exchange. Deliveries come on connection 1,
-// channel 1 of process "p"; copies go out on channel 2.
+// channel 1 of process "p" unless they say otherwise; copies go out on channel 2 of their
+// delivery's connection.
 func history(t *testing.T, script string) []Event {
 	t.Helper()
 	h := &historian{named: map[string]int{}, calls: map[string]int{}}
@@ -131,7 +132,7 @@ func (h *historian) read(words []string) error {
 		h.add(answer)
 	case "deliver":
 		h.named[o["as"]] = h.add(Event{
-			Kind: Delivered, Process: o.process(), Conn: o.number("conn", 1), Channel: 1, Broker: true, Message: arg(1), Queue: arg(2),
+			Kind: Delivered, Process: o.process(), Conn: o.number("conn", 1), Channel: uint16(o.number("channel", 1)), Broker: true, Message: arg(1), Queue: arg(2),
 			Redelivered: o.has("redelivered"), NoAck: o.has("no-ack"), Content: content,
 		})
 	case "call":

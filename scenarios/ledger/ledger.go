@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,6 +15,9 @@ type Ledger struct {
 	events  []Event
 	changed chan struct{} // nil while nobody waits
 }
+
+// firstRoom is how many events a ledger has room for from the start: those of a small case.
+const firstRoom = 256
 
 // New begins a ledger now.
 func New() *Ledger {
@@ -29,6 +33,10 @@ func (l *Ledger) Add(e Event) int {
 	defer l.mu.Unlock()
 	e.Seq = len(l.events) + 1
 	e.At = time.Since(l.began)
+	if len(l.events) == cap(l.events) {
+		// Twice the room each time: append would copy a long ledger some five times.
+		l.events = slices.Grow(l.events, max(len(l.events), firstRoom))
+	}
 	l.events = append(l.events, e)
 	if l.changed != nil {
 		close(l.changed)
