@@ -139,6 +139,7 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	w.mu.Lock()
 	p.ready = ready
 	w.mu.Unlock()
+	w.names.Store(&conventions{ready.Conventions})
 	if w.OnReady != nil {
 		w.OnReady(ready)
 	}

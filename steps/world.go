@@ -76,6 +76,7 @@ type World struct {
 	publisher, topology *amqp.Channel
 	drainer             *amqp.Channel // takes messages out; nil until it is needed
 	connections         atomic.Int64
+	names               atomic.Pointer[conventions]
 
 	mu        sync.Mutex
 	processes map[string]*consumerProcess
@@ -185,14 +186,10 @@ func (w *World) physical(name string) string {
 	return w.prefix + name
 }
 
-// conventions are those of the adapter, which is the same in all processes.
+// conventions are those of the adapter, which is the same in all processes; none before it has told.
 func (w *World) conventions() conventions {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.order {
-		if p := w.processes[name]; p.ready.Name != "" {
-			return conventions{p.ready.Conventions}
-		}
+	if c := w.names.Load(); c != nil {
+		return *c
 	}
 	return conventions{}
 }
@@ -214,9 +211,10 @@ func (w *World) identify(c *ledger.Content) string {
 	if id != "" {
 		return id
 	}
+	digest := c.Digest()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.bodies[c.Digest]
+	return w.bodies[digest]
 }
 
 // look evaluates a condition on the book of all events so far.

@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/parkproof/parkproof/toxics/frame"
@@ -130,8 +131,19 @@ type Event struct {
 // Content is what a message carries.
 type Content struct {
 	Properties frame.Properties
-	// Body is kept up to a bound; Size and Digest are always those of the whole body.
-	Body   []byte
-	Size   uint64
-	Digest [32]byte
+	// Body is kept up to a bound; Size is always that of the whole body.
+	Body []byte
+	Size uint64
+
+	digest [sha256.Size]byte // of a body that is not kept
+	kept   bool
+}
+
+// Digest is the SHA-256 of the whole body. It is computed when it is asked for: few bodies are
+// compared, and all of them pass by.
+func (c *Content) Digest() [sha256.Size]byte {
+	if c.kept {
+		return sha256.Sum256(c.Body)
+	}
+	return c.digest
 }

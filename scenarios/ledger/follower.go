@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -212,11 +211,11 @@ func (f *Follower) channel(number uint16) *channel {
 }
 
 func (f *Follower) content(e Event, c *frame.Content) {
-	content := &Content{
-		Properties: c.Header.Properties, Size: c.Header.BodySize, Digest: [sha256.Size]byte(c.Digest()),
-	}
+	content := &Content{Properties: c.Header.Properties, Size: c.Header.BodySize, kept: c.Kept}
 	if c.Kept {
 		content.Body = c.Body
+	} else {
+		content.digest = c.Digest() // it was summed up as the body came
 	}
 	e.Method, e.Content = c.Method, content
 	e.Message = f.Identify(content)

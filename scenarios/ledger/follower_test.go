@@ -670,8 +670,8 @@ func TestFollowerBodies(t *testing.T) {
 		if got.Size != uint64(size) || (len(got.Body) == size) != (size <= keptBody) {
 			t.Errorf("of %d bytes, size %d and %d bytes are kept", size, got.Size, len(got.Body))
 		}
-		if same := (&frame.Content{Body: body}).Digest(); got.Digest != same {
-			t.Errorf("of %d bytes, the digest is %x", size, got.Digest)
+		if same := (&frame.Content{Body: body}).Digest(); got.Digest() != same {
+			t.Errorf("of %d bytes, the digest is %x", size, got.Digest())
 		}
 	}
 }
