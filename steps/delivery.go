@@ -221,6 +221,7 @@ func (w *World) handledBy(ctx context.Context, names []string, want int, pattern
 		return slices.ContainsFunc(cs, func(c *consumer) bool { return d.Process == c.process.name && d.Queue == c.queue })
 	}
 	got := 0
+	var missing string
 	all := func(b *ledger.Book) bool {
 		done := map[string]bool{}
 		for _, d := range b.Deliveries {
@@ -228,19 +229,26 @@ func (w *World) handledBy(ctx context.Context, names []string, want int, pattern
 				done[d.Message] = true
 			}
 		}
-		got = len(done)
+		got, missing = len(done), ""
+		for _, message := range patternsOf(b, pattern) {
+			if !done[message] && missing == "" {
+				missing = message
+			}
+		}
 		return got >= want
 	}
 	if !w.eventually(ctx, all) || got != want {
 		f := &Failure{
 			Expected: fmt.Sprintf("%s to handle %s", quoted(names), pattern),
 			Seen:     "it was not handled and acked",
+			Message:  missing,
 		}
 		if want > 1 {
 			f.Expected = fmt.Sprintf("%s to handle %d messages %s", quoted(names), want, pattern)
 			f.Seen = fmt.Sprintf("%d were handled and acked", got)
-		} else {
-			f.Message = pattern
+			if missing != "" {
+				f.Seen += fmt.Sprintf(", %s among those that were not", missing)
+			}
 		}
 		return f
 	}

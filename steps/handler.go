@@ -33,6 +33,7 @@ var ok = outcome{verdict: protocol.VerdictOK}
 type heldCall struct {
 	process *consumerProcess
 	n       int
+	message string
 }
 
 func (w *World) handlerSteps(s *godog.ScenarioContext) {
@@ -55,8 +56,11 @@ func (w *World) handlerSteps(s *godog.ScenarioContext) {
 	s.Step(`^"([^"]*)" holds "([^"]*)" in the handler$`, func(name, pattern string) {
 		w.script(script{consumer: name, pattern: pattern, then: outcome{hold: true}})
 	})
-	s.Step(`^"([^"]*)" has "([^"]*)" in the handler$`, w.hasInHandler)
-	s.Step(`^"([^"]*)" lets go of "([^"]*)"$`, w.letGo)
+	s.Step(`^"([^"]*)" has "([^"]*)" in the handler$`, func(ctx context.Context, name, message string) error {
+		return w.hasInHandler(ctx, name, 1, message)
+	})
+	s.Step(`^"([^"]*)" has (\d+) messages "([^"]*)" in the handler$`, w.hasInHandler)
+	s.Step(`^"([^"]*)" lets go of "([^"]*)"$`, func(name, message string) error { return w.release(name, message, ok) })
 	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
 	s.Step(`^"([^"]*)" has failed (\d+) messages "([^"]*)"$`, w.hasFailed)
 }
@@ -147,7 +151,7 @@ func (w *World) called(p *consumerProcess, e protocol.Event) {
 	if o.hold {
 		w.mu.Lock()
 		k := e.Consumer + "/" + message
-		w.held[k] = append(w.held[k], heldCall{p, e.N})
+		w.held[k] = append(w.held[k], heldCall{p, e.N, message})
 		w.mu.Unlock()
 		w.Ledger.Add(ledger.Event{Kind: ledger.Noted, Process: p.name, Message: message, Text: "held in the handler"})
 		return
@@ -183,30 +187,42 @@ func (w *World) settle(p *consumerProcess, n int, message string, o outcome) {
 	})
 }
 
-func (w *World) hasInHandler(ctx context.Context, name, message string) error {
-	in := func(*ledger.Book) bool {
+func (w *World) hasInHandler(ctx context.Context, name string, want int, pattern string) error {
+	held := func() int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return len(w.held[name+"/"+message]) > 0
+		n := 0
+		for k, calls := range w.held {
+			if consumer, message, _ := strings.Cut(k, "/"); consumer == name && matches(pattern, message) {
+				n += len(calls)
+			}
+		}
+		return n
 	}
-	if !w.eventually(ctx, in) {
-		return &Failure{Message: message, Expected: fmt.Sprintf("%q to be given %s", name, message), Seen: "its handler was not called"}
+	if !w.eventually(ctx, func(*ledger.Book) bool { return held() >= want }) {
+		return &Failure{Expected: fmt.Sprintf("%q to have %d of %s in its handler", name, want, pattern), Seen: fmt.Sprintf("it has %d", held())}
 	}
 	return nil
 }
 
-func (w *World) letGo(_ context.Context, name, message string) error {
+// release gives the handlers that hold messages of the pattern their outcome; later calls come to it
+// too.
+func (w *World) release(name, pattern string, o outcome) error {
 	w.mu.Lock()
-	k := name + "/" + message
-	calls := w.held[k]
-	delete(w.held, k)
-	w.scripts = append(w.scripts, script{consumer: name, pattern: message, then: ok})
+	var calls []heldCall
+	for k, of := range w.held {
+		if consumer, message, _ := strings.Cut(k, "/"); consumer == name && matches(pattern, message) {
+			calls = append(calls, of...)
+			delete(w.held, k)
+		}
+	}
+	w.scripts = append(w.scripts, script{consumer: name, pattern: pattern, then: o})
 	w.mu.Unlock()
 	if len(calls) == 0 {
-		return fmt.Errorf("%q does not hold %s in its handler", name, message)
+		return fmt.Errorf("%q does not hold %s in its handler", name, pattern)
 	}
 	for _, c := range calls {
-		w.settle(c.process, c.n, message, ok)
+		w.settle(c.process, c.n, c.message, o)
 	}
 	return nil
 }
@@ -222,10 +238,9 @@ func (w *World) letGoOfAll() {
 		}
 	}
 	w.mu.Unlock()
-	for k, calls := range held {
-		_, message, _ := strings.Cut(k, "/")
+	for _, calls := range held {
 		for _, c := range calls {
-			w.settle(c.process, c.n, message, ok)
+			w.settle(c.process, c.n, c.message, ok)
 		}
 	}
 }

@@ -45,7 +45,12 @@ func (w *World) processSteps(s *godog.ScenarioContext) {
 	s.Step(`^the process "([^"]*)" is closed$`, func(ctx context.Context, name string) error { return w.closeProcess(ctx, name, true) })
 	s.Step(`^the consumer's process is closed and started again$`, func(ctx context.Context) error { return w.restart(ctx, true) })
 	s.Step(`^the consumer's process is closed without finishing and started again$`, func(ctx context.Context) error { return w.restart(ctx, false) })
-	s.Step(`^the consumer's process is asked to close and "([^"]*)" lets go of "([^"]*)"$`, w.closeWhileHeld)
+	s.Step(`^the consumer's process is asked to close and "([^"]*)" lets go of "([^"]*)"$`, func(ctx context.Context, name, message string) error {
+		return w.closeWhileHeld(ctx, name, message, ok)
+	})
+	s.Step(`^the process of "([^"]*)" is asked to close and it fails "([^"]*)"$`, func(ctx context.Context, name, pattern string) error {
+		return w.closeWhileHeld(ctx, name, pattern, outcome{verdict: protocol.VerdictFail, reason: defaultReason})
+	})
 }
 
 // rungs are the delays that the consumer really has.
@@ -268,8 +273,9 @@ func (p *consumerProcess) consume(ctx context.Context, r protocol.Request) error
 	return nil
 }
 
-// closeWhileHeld asks the process to close while a handler runs, and lets the handler go only then.
-func (w *World) closeWhileHeld(ctx context.Context, name, message string) error {
+// closeWhileHeld asks the process to close while handlers run, and gives them their outcome only
+// when it takes no more deliveries.
+func (w *World) closeWhileHeld(ctx context.Context, name, pattern string, o outcome) error {
 	c, err := w.consumer(name)
 	if err != nil {
 		return err
@@ -297,7 +303,7 @@ func (w *World) closeWhileHeld(ctx context.Context, name, message string) error 
 	if !stopped {
 		return &Failure{Expected: "the consumer to stop taking deliveries when it is asked to close", Seen: "neither a cancel nor a close on the wire"}
 	}
-	if err := w.letGo(ctx, name, message); err != nil {
+	if err := w.release(name, pattern, o); err != nil {
 		return err
 	}
 	if err := judged(<-closed, "the consumer to close once its handlers are done"); err != nil {

@@ -52,12 +52,12 @@ Feature: A failed message is tried again after each rung of the ladder
     Then "m1" is parked once
     And each wait of "m1" for "worker" is at least its rung and at most its rung and 2s
 
-  @RTY-006 @must @source:C31 @doc:ttl
+  @RTY-006 @must @slow @source:C31 @doc:ttl
   Scenario: A waiting message holds nobody up
     A message that waits in the handler, or unacked, takes a place of the prefetch from those that could be handled.
 
     Given a classic queue "mail"
-    And "mailer" consumes "mail" with a ladder of 1500ms and a prefetch of 1 in process "mailing"
+    And "mailer" consumes "mail" with a ladder of 2500ms and a prefetch of 1 in process "mailing"
     And "mailer" fails "slow" once, then handles it
     When "slow" is published to "mail"
     And "mailer" has failed "slow"
@@ -76,7 +76,7 @@ Feature: A failed message is tried again after each rung of the ladder
     Then "walker" is given the messages "s1" to "s5" in this order as attempt 2
     And "walker" handled 5 messages "s*"
 
-  @RTY-008 @must @source:F13 @source:C33
+  @RTY-008 @must @slow @source:F13 @source:C33
   Scenario: A thousand poison messages do not stop a thousand good ones
     Poison seldom comes alone: a bad deploy of a producer makes thousands, and the good ones among them must flow.
 

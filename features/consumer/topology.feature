@@ -62,13 +62,14 @@ Feature: What a consumer declares is there before it is needed, and no more than
     During a deploy the old and the new version run side by side, and messages wait in the old one's queues.
 
     Given a classic queue "jobs"
-    And "old" consumes "jobs" with a ladder of 700ms in process "old"
-    And "old" always fails "m*"
+    And "old" consumes "jobs" with a ladder of 300ms in process "old"
+    And "old" holds "m*" in the handler
     When the messages "m1" to "m5" are published to "jobs"
-    And "old" has failed 5 messages "m*"
+    And "old" has 5 messages "m*" in the handler
     And "new" starts to consume "jobs" with a ladder of 50ms, 50ms in process "new"
-    And the process "old" is closed
-    Then "new" handled 5 messages "m*"
+    And the process of "old" is asked to close and it fails "m*"
+    Then "new" is given each of "m*" once, as attempts 2
+    And "new" handled 5 messages "m*"
 
   @TOP-006 @must @source:C05 @bug:B16
   Scenario: A retry queue that exists with other arguments is a clear error at start

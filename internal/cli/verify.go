@@ -147,10 +147,13 @@ func plan(f verifyFlags) ([]*runner.Case, []broker.Spec, error) {
 	return cases, specs, nil
 }
 
-// shownCommand is the adapter's command without the folder of this very program.
+// shownCommand is the adapter's command without passwords and the folder of this very program.
 func shownCommand(command []string) []string {
-	shown := append([]string(nil), command...)
-	if self, err := os.Executable(); err == nil && shown[0] == self {
+	shown := make([]string, len(command))
+	for i, word := range command {
+		shown[i] = reports.Redact(word)
+	}
+	if self, err := os.Executable(); err == nil && command[0] == self {
 		shown[0] = filepath.Base(self)
 	}
 	return shown

@@ -26,6 +26,9 @@ func Timeline(events []Event, messages []string, marked []int) []Line {
 	about := map[int]bool{} // events of the messages
 	var lines []Line
 	for _, e := range events {
+		if e.Process == "" && (e.Kind == ChannelClosed || e.Kind == ConnectionClosed) {
+			continue // parkproof's own comings and goings
+		}
 		mine := len(messages) == 0 || e.Message != "" && slices.Contains(messages, e.Message)
 		if !mine && e.Message == "" {
 			mine = slices.ContainsFunc(e.Covers, func(seq int) bool { return about[seq] })

@@ -38,8 +38,7 @@ func Run(ctx context.Context, o Options) *reports.Run {
 	began := time.Now()
 	run := &reports.Run{
 		Schema: reports.Schema, Started: began.UTC().Truncate(time.Millisecond),
-		Consumer: reports.Consumer{Command: o.Command},
-		Cases:    []reports.Case{}, Brokers: []reports.Broker{},
+		Cases: []reports.Case{}, Brokers: []reports.Broker{},
 	}
 	o.Progress.Begin(len(o.Cases) * len(o.Brokers))
 	defer o.Progress.End()
@@ -109,6 +108,7 @@ func (r *brokerRun) run(ctx context.Context) {
 			r.options.Progress.Line(err.Error())
 		}
 	}()
+	r.sweep(ctx, b)
 	parallel := r.options.Parallel
 	if !b.Can(broker.Vhosts) {
 		parallel = 1
@@ -120,6 +120,18 @@ func (r *brokerRun) run(ctx context.Context) {
 	slices.SortStableFunc(r.cases, func(x, y reports.Case) int {
 		return r.place(x.ID) - r.place(y.ID)
 	})
+}
+
+// sweep removes what killed runs left, of this machine and of dead processes only.
+func (r *brokerRun) sweep(ctx context.Context, b *broker.Broker) {
+	swept, err := broker.Sweep(ctx, b, broker.Options{})
+	if err != nil {
+		r.options.Progress.Line("what an earlier run left could not all be removed: " + firstLine(err.Error()))
+	}
+	if n := len(swept.Vhosts) + len(swept.Containers) + len(swept.Folders); n > 0 {
+		r.options.Progress.Line(fmt.Sprintf("removed what a killed run left: %d virtual hosts, %d containers, %d folders",
+			len(swept.Vhosts), len(swept.Containers), len(swept.Folders)))
+	}
 }
 
 // place is a case's place in the order of the features.
