@@ -121,8 +121,12 @@ func (p *page) explain(c *Case) {
 	if c.Verdict == Fixed {
 		p.field("fixed", "It is listed as known to fail, and it passed: take it off the list.", "")
 	}
-	p.field("reason", outside(c.Reason), "")
-	p.field("expected", outside(c.Expected), "")
+	if c.Expected == "" || c.Seen == "" {
+		p.field("reason", outside(c.Reason), "") // else it says the same
+	}
+	if c.Expected != c.Guarantee {
+		p.field("expected", outside(c.Expected), "")
+	}
 	p.field("seen", outside(c.Seen), "")
 	p.findings(c)
 	if c.Try > 1 {
@@ -136,22 +140,12 @@ func (p *page) findings(c *Case) {
 	shown := 0
 	for i, f := range c.Findings {
 		text := outside(f.Text)
-		if same := outside(c.Reason); text == same && f.Message == "" && f.Queue == "" {
+		if text == outside(c.Reason) || text == outside(c.Seen) {
 			continue // said already
 		}
 		if shown == mostFindings {
 			p.field("", fmt.Sprintf("(%d more findings are in run.json)", len(c.Findings)-i), dim)
 			return
-		}
-		var where []string
-		if f.Message != "" {
-			where = append(where, "message "+outsideLine(f.Message))
-		}
-		if f.Queue != "" {
-			where = append(where, "queue "+outsideLine(f.Queue))
-		}
-		if len(where) > 0 {
-			text = strings.Join(where, ", ") + ": " + text
 		}
 		if g := outsideLine(f.Guarantee); g != "" && f.Guarantee != c.Guarantee {
 			text = g + ": " + text
@@ -186,7 +180,7 @@ func (p *page) steps(c *Case) {
 		}
 		text := strings.TrimSpace(outsideLine(s.Keyword)+" "+outsideLine(s.Text)) + note
 		p.hang("    "+p.style.paint(color, sign)+" ", indent, text, color)
-		if s.Error != "" {
+		if s.Error != "" && s.Error != c.Reason {
 			p.hang(strings.Repeat(" ", indent+2), indent+2, outside(s.Error), color)
 		}
 	}

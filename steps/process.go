@@ -120,6 +120,7 @@ func (p *consumerProcess) start(ctx context.Context) error {
 		Command: w.Command, URL: amqpURL,
 		OnEvent:   func(e protocol.Event) { w.event(p, e) },
 		OnWarning: func(text string) { w.warn(w.Broker.Hide(text)) },
+		Hide:      w.Broker.Hide,
 	})
 	if err != nil {
 		return errors.Join(err, wire.Close())

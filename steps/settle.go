@@ -57,20 +57,23 @@ func (w *World) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Account is the final account, and the first check of the steps that fails now that everything has
-// settled.
-func (w *World) Account() (ledger.Account, error) {
+// Account is the final account, and the first check of a step that fails now that everything has
+// settled, with the place of that check among all checks that steps left for the end.
+func (w *World) Account() (account ledger.Account, check int, late error) {
 	w.looks.Lock()
 	terms := w.terms
 	w.looks.Unlock()
-	account := ledger.Balance(w.Ledger.Events(), terms)
-	for _, check := range w.finals {
+	account = ledger.Balance(w.Ledger.Events(), terms)
+	for i, check := range w.finals {
 		if err := check(); err != nil {
-			return account, err
+			return account, i, err
 		}
 	}
-	return account, nil
+	return account, 0, nil
 }
+
+// Checks is how many checks the steps have left for the end so far.
+func (w *World) Checks() int { return len(w.finals) }
 
 // awaitFates waits until each message in each of its queues is handled, parked, or where it may
 // stay, and nothing is unsettled; or until nothing has happened for so long that nothing will.

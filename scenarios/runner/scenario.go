@@ -54,6 +54,7 @@ type scenario struct {
 	record  reports.Case
 	stepErr error
 	step    int
+	checks  []int // the steps that left checks for the end, by check
 	began   time.Time
 }
 
@@ -110,7 +111,7 @@ func (s *scenario) play(ctx context.Context, w *steps.World) {
 				return ctx, nil
 			})
 			sc.StepContext().After(func(ctx context.Context, _ *godog.Step, status godog.StepResultStatus, err error) (context.Context, error) {
-				s.note(status, err, time.Since(began))
+				s.note(w, status, err, time.Since(began))
 				return ctx, nil
 			})
 		},
@@ -123,9 +124,12 @@ func (s *scenario) play(ctx context.Context, w *steps.World) {
 	suite.Run()
 }
 
-func (s *scenario) note(status godog.StepResultStatus, err error, took time.Duration) {
+func (s *scenario) note(w *steps.World, status godog.StepResultStatus, err error, took time.Duration) {
 	if s.step >= len(s.record.Steps) {
 		return
+	}
+	for len(s.checks) < w.Checks() {
+		s.checks = append(s.checks, s.step)
 	}
 	step := &s.record.Steps[s.step]
 	s.step++
@@ -175,7 +179,11 @@ func (s *scenario) judge(ctx context.Context, w *steps.World) {
 		}
 		s.record.Findings = append(s.record.Findings, reports.Finding{Guarantee: "parkproof could settle the case", Text: s.broker.Hide(err.Error())})
 	}
-	account, late := w.Account()
+	account, check, late := w.Account()
+	if late != nil && s.stepErr == nil && check < len(s.checks) {
+		step := &s.record.Steps[s.checks[check]]
+		step.Status, step.Error = "failed", "once everything had settled: "+s.broker.Hide(late.Error())
+	}
 	s.account(w, account, failure, late)
 	switch {
 	case w.Breach() != nil && failure == nil && len(account.Findings) == 0:
@@ -243,16 +251,18 @@ func (s *scenario) account(w *steps.World, account ledger.Account, failure *step
 	if failure != nil {
 		add(failure.Message)
 	}
+	said := map[reports.Finding]bool{}
 	for _, f := range account.Findings {
-		kinds[f.Guarantee]++
-		if kinds[f.Guarantee] > shownFindings {
-			continue
-		}
 		add(f.Message)
 		marks = append(marks, f.Events...)
-		s.record.Findings = append(s.record.Findings, reports.Finding{
-			Guarantee: f.Guarantee, Message: f.Message, Queue: f.Queue, Text: s.broker.Hide(f.Text),
-		})
+		finding := reports.Finding{Guarantee: f.Guarantee, Message: f.Message, Queue: f.Queue, Text: s.broker.Hide(f.Text)}
+		if said[finding] {
+			continue // the same of another copy
+		}
+		said[finding] = true
+		if kinds[f.Guarantee]++; kinds[f.Guarantee] <= shownFindings {
+			s.record.Findings = append(s.record.Findings, finding)
+		}
 	}
 	for i := range s.record.Findings {
 		f := &s.record.Findings[i]
