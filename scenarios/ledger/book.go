@@ -79,6 +79,8 @@ type Book struct {
 	handlers  map[string]*Delivery
 	asked     map[string]bool // processes that the case has asked to stop
 	stopped   bool            // any of them ever
+	consuming map[subscriptionKey]bool
+	silenced  bool // the last subscription was cancelled by the consumers themselves
 
 	findings []Finding
 }
@@ -94,6 +96,7 @@ func NewBook(terms *Terms) *Book {
 		published: map[string]bool{}, offered: map[int]*Offer{}, bySeq: map[int]*Delivery{},
 		ofMessage: map[string][]*Delivery{}, open: map[string][]*Delivery{}, copies: map[int]*Copy{},
 		buried: map[entryKey]int{}, buriedAt: map[string]int{}, handlers: map[string]*Delivery{}, asked: map[string]bool{},
+		consuming: map[subscriptionKey]bool{},
 	}
 }
 
@@ -145,6 +148,8 @@ func (b *Book) take(e Event) {
 				b.release(d, e)
 			}
 		}
+	case Consuming, Cancelled:
+		b.subscribed(e)
 	case ChannelClosed, ConnectionClosed, ConnectionLost:
 		b.ended(e)
 	case HandlerCalled:
@@ -180,6 +185,28 @@ func (b *Book) take(e Event) {
 			b.find(Finding{Guarantee: WireAgrees, Events: []int{e.Seq}, Text: "on the consumer's connection, " + e.Text})
 		}
 	}
+}
+
+type subscriptionKey struct {
+	process  string
+	conn     int
+	channel  uint16
+	consumer string
+}
+
+// subscribed notes whether anybody consumes. Consumers that have cancelled themselves will not come
+// back, unlike those that lost their channel.
+func (b *Book) subscribed(e Event) {
+	k := subscriptionKey{e.Process, e.Conn, e.Channel, e.Consumer}
+	if e.Process == "" {
+		return
+	}
+	if e.Kind == Consuming {
+		b.consuming[k], b.silenced = true, false
+		return
+	}
+	delete(b.consuming, k)
+	b.silenced = !e.Broker && len(b.consuming) == 0
 }
 
 func (b *Book) routed(e Event) []string {
@@ -334,6 +361,11 @@ func (b *Book) release(d *Delivery, e Event) {
 }
 
 func (b *Book) ended(e Event) {
+	for k := range b.consuming {
+		if k.process == e.Process && k.conn == e.Conn && (e.Kind != ChannelClosed || k.channel == e.Channel) {
+			delete(b.consuming, k)
+		}
+	}
 	for _, d := range b.Deliveries {
 		if d.Open() && d.Process == e.Process && d.Conn == e.Conn &&
 			(e.Kind != ChannelClosed || d.Channel == e.Channel) {

@@ -1,7 +1,8 @@
 package ledger
 
 // AtRest reports whether, by all that was seen on the wire, nothing more will happen of itself: no
-// delivery is unsettled, no copy awaits its confirm, and no message is on its way to a consumer.
+// delivery is unsettled, no copy awaits its confirm, and no message is on its way to a consumer that
+// has not cancelled itself.
 // Then there is no use in waiting on.
 func (b *Book) AtRest() bool {
 	consumed := map[string]bool{}
@@ -44,7 +45,7 @@ func (b *Book) AtRest() bool {
 		}
 	}
 	for _, n := range coming {
-		if n > 0 {
+		if n > 0 && !b.silenced {
 			return false
 		}
 	}
