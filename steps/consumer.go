@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cucumber/godog"
-
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
 	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/toxics/frame"
@@ -24,7 +22,7 @@ type consumer struct {
 	exclusive bool
 }
 
-func (w *World) consumerSteps(s *godog.ScenarioContext) {
+func (w *World) consumerSteps(s Words) {
 	const options = `(?: with a ladder of ([0-9ms, ]+?))?(?:(?: and| with) a prefetch of (\d+))?(?: in process "([^"]*)")?`
 	s.Step(`^"([^"]*)" (?:consumes|starts to consume) "([^"]*)"`+options+`$`, func(ctx context.Context, name, from, ladder, prefetch, process string) error {
 		return w.consumes(ctx, protocol.Request{Consumer: name}, from, ladder, prefetch, process)

@@ -7,18 +7,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cucumber/godog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/toxics/frame"
 )
 
-func (w *World) declarationSteps(s *godog.ScenarioContext) {
+func (w *World) declarationSteps(s Words) {
 	s.Step(`^"([^"]*)" declared its source queue before its retry and parking queues$`, w.sourceFirst)
 	s.Step(`^"([^"]*)" began to consume after everything was declared$`, w.consumeLast)
 	s.Step(`^nothing was declared after "([^"]*)" began to consume$`, w.nothingDeclaredAfter)
 	s.Step(`^there are (\d+) retry queues$`, func(n int) error {
+		if delays := w.fixedDelays(); delays > 0 {
+			n = delays
+		}
 		return w.queueCount(n, "retry queues", w.conventions().RetryQueue, w.conventions().isRetryQueue)
 	})
 	s.Step(`^there are (\d+) parking queues$`, func(n int) error {
@@ -139,6 +141,20 @@ func (w *World) queueCount(want int, what, convention string, is func(string) bo
 		return &Failure{Expected: fmt.Sprintf("%d %s", want, what), Seen: fmt.Sprintf("%d: %s", len(names), orNone(names))}
 	}
 	return nil
+}
+
+// fixedDelays is how many distinct delays there are in the ladders of a library that has its own; 0
+// for one that takes the case's.
+func (w *World) fixedDelays() int {
+	delays := map[time.Duration]bool{}
+	for _, p := range w.allProcesses() {
+		if p.fixedLadder() {
+			for _, rung := range p.rungs() {
+				delays[rung] = true
+			}
+		}
+	}
+	return len(delays)
 }
 
 // otherRetryQueue declares the retry queue of a delay before the consumer does, with a TTL that is

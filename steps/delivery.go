@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cucumber/godog"
-
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
 	"github.com/parkproof/parkproof/scenarios/ledger"
 )
 
-func (w *World) deliverySteps(s *godog.ScenarioContext) {
+func (w *World) deliverySteps(s Words) {
 	s.Step(`^"([^"]*)" is given "([^"]*)" (once|twice|\d+ times)$`, func(ctx context.Context, name, message, count string) error {
 		return w.isGiven(ctx, name, message, count, "")
 	})
@@ -57,6 +55,20 @@ func (w *World) attemptsOf(ds []*ledger.Delivery) []int {
 	return attempts
 }
 
+// realAttempts are the attempts of a whole ladder, where the case's are those of the ladder that it
+// asked for and the library has a ladder of its own.
+func (p *consumerProcess) realAttempts(numbers []int) []int {
+	whole := len(p.ladder) + 1
+	if !p.fixedLadder() || len(numbers) == 0 || numbers[len(numbers)-1] != whole {
+		return numbers
+	}
+	real := numbers[: len(numbers)-1 : len(numbers)-1]
+	for n := whole; n <= p.attempts(); n++ {
+		real = append(real, n)
+	}
+	return real
+}
+
 // isGiven waits for that many deliveries, checks their attempts, and once more when everything has
 // settled: what comes later counts too.
 func (w *World) isGiven(ctx context.Context, name, message, count, attempts string) error {
@@ -73,6 +85,8 @@ func (w *World) isGiven(ctx context.Context, name, message, count, attempts stri
 		if numbers, err = parseNumbers(attempts); err != nil {
 			return err
 		}
+		numbers = c.process.realAttempts(numbers)
+		want, count = len(numbers), times(len(numbers))
 	}
 	check := func() error {
 		var got []int

@@ -2,11 +2,9 @@ package steps
 
 import (
 	"fmt"
-
-	"github.com/cucumber/godog"
 )
 
-func (w *World) exchangeSteps(s *godog.ScenarioContext) {
+func (w *World) exchangeSteps(s Words) {
 	s.Step(`^an? (fanout|direct|topic|headers) exchange "([^"]*)"$`, w.declareExchange)
 	s.Step(`^the exchange "([^"]*)" is bound to the exchange "([^"]*)"$`, w.bindExchange)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cucumber/godog"
-
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
 	"github.com/parkproof/parkproof/scenarios/ledger"
 )
@@ -36,7 +34,7 @@ type heldCall struct {
 	message string
 }
 
-func (w *World) handlerSteps(s *godog.ScenarioContext) {
+func (w *World) handlerSteps(s Words) {
 	const ways = `(?: (without a value|by a panic|by a Retry verdict|by a Park verdict|by a wrapped Retry verdict|by a wrapped Park verdict))?`
 	s.Step(`^"([^"]*)" fails "([^"]*)" (once|twice|\d+ times), then (handles|parks) it$`, w.failsThen)
 	s.Step(`^"([^"]*)" always fails "([^"]*)"`+ways+`$`, func(name, pattern, way string) error { return w.alwaysFails(name, pattern, way, "") })

@@ -19,7 +19,7 @@ import (
 	"github.com/parkproof/parkproof/scenarios/ledger"
 )
 
-func (w *World) messageSteps(s *godog.ScenarioContext) {
+func (w *World) messageSteps(s Words) {
 	s.Step(`^"([^"]*)" is published to "([^"]*)"$`, func(ctx context.Context, message, to string) error { return w.publish(ctx, to, "", w.plain(message)) })
 	s.Step(`^"([^"]*)" is published to "([^"]*)" with the key "([^"]*)"$`, func(ctx context.Context, message, to, key string) error {
 		return w.publish(ctx, to, key, w.plain(message))

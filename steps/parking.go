@@ -8,14 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cucumber/godog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/toxics/frame"
 )
 
-func (w *World) parkingSteps(s *godog.ScenarioContext) {
+func (w *World) parkingSteps(s Words) {
 	s.Step(`^"([^"]*)" is parked (once|twice|\d+ times)$`, func(ctx context.Context, message, count string) error {
 		return w.isParked(ctx, message, count, "")
 	})
@@ -76,7 +75,7 @@ func (w *World) parkings(name string) ([]string, error) {
 // a queue is seen only by taking it out, and the ledger keeps it.
 func (w *World) collected(ctx context.Context, queues []string, holds func(*ledger.Book) bool) (bool, error) {
 	silence := w.longestRung() + quiet
-	ctx, cancel := context.WithTimeout(ctx, patience+w.longestRung())
+	ctx, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
 	defer cancel()
 	still := w.stillness(silence)
 	pace := time.NewTicker(inspectPace)
@@ -353,6 +352,11 @@ func (w *World) parkedAttempt(ctx context.Context, message string, want int) err
 	content, err := w.parked(ctx, message)
 	if err != nil {
 		return err
+	}
+	for _, p := range w.allProcesses() {
+		if p.fixedLadder() && want == len(p.ladder)+1 {
+			want = p.attempts()
+		}
 	}
 	got, ok := conv.attempt(content.Properties.Headers)
 	// A library that counts retries writes nothing where there was none.

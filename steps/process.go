@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cucumber/godog"
 
 	"github.com/parkproof/parkproof/scenarios/adapter"
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
@@ -37,10 +36,11 @@ type consumerProcess struct {
 	// consumed are the consumes that it was asked for, to ask again after a restart.
 	consumed []protocol.Request
 	past     []string // the log of its earlier lives
+	asked    bool     // to close; end says it otherwise
 	ended    bool
 }
 
-func (w *World) processSteps(s *godog.ScenarioContext) {
+func (w *World) processSteps(s Words) {
 	s.Step(`^the consumer's process is closed$`, func(ctx context.Context) error { return w.closeProcess(ctx, defaultProcess, true) })
 	s.Step(`^the process "([^"]*)" is closed$`, func(ctx context.Context, name string) error { return w.closeProcess(ctx, name, true) })
 	s.Step(`^the consumer's process is closed and started again$`, func(ctx context.Context) error { return w.restart(ctx, true) })
@@ -63,6 +63,19 @@ func (p *consumerProcess) rungs() []time.Duration {
 		rungs[i] = time.Duration(ms) * time.Millisecond
 	}
 	return rungs
+}
+
+// fixedLadder reports whether the library has a ladder of its own, and cases are judged by that.
+func (p *consumerProcess) fixedLadder() bool {
+	return !slices.Contains(p.ready.Supports, protocol.CanLadder) && !slices.Equal(p.rungs(), p.ladder)
+}
+
+// attempts is how often a message is tried at most.
+func (p *consumerProcess) attempts() int {
+	if p.ready.Attempts > 0 {
+		return p.ready.Attempts
+	}
+	return len(p.rungs()) + 1
 }
 
 func (w *World) allProcesses() []*consumerProcess {
@@ -126,7 +139,7 @@ func (p *consumerProcess) start(ctx context.Context) error {
 		return errors.Join(err, wire.Close())
 	}
 	w.mu.Lock()
-	p.wire, p.adapter, p.ended = wire, a, false
+	p.wire, p.adapter, p.asked, p.ended = wire, a, false, false
 	w.mu.Unlock()
 	w.Ledger.Add(ledger.Event{Kind: ledger.ProcessStarted, Process: p.name})
 	w.watchers.Go(func() {
@@ -159,6 +172,12 @@ func (p *consumerProcess) unsupported() error {
 		return &Unsupported{What: protocol.CanRetry}
 	}
 	for _, capability := range p.world.Needs {
+		if atOnce, is := strings.CutPrefix(capability, protocol.CanConcurrent+":"); is {
+			if !p.concurrent(atOnce) {
+				return &Unsupported{What: fmt.Sprintf("%s handlers at once", atOnce)}
+			}
+			continue
+		}
 		if lacks(capability) {
 			return &Unsupported{What: capability}
 		}
@@ -167,6 +186,19 @@ func (p *consumerProcess) unsupported() error {
 		return &Unsupported{What: protocol.CanPrefetch}
 	}
 	return nil
+}
+
+// concurrent reports whether so many handlers can run at once; an adapter that does not say has no
+// limit of its own.
+func (p *consumerProcess) concurrent(atOnce string) bool {
+	need, err := strconv.Atoi(atOnce)
+	for _, capability := range p.ready.Supports {
+		if text, is := strings.CutPrefix(capability, protocol.CanConcurrent+":"); is && err == nil {
+			n, err := strconv.Atoi(text)
+			return err == nil && n >= need
+		}
+	}
+	return err == nil
 }
 
 // through is the URL with the host and port of the consumer's wire in place of the broker's.
@@ -188,7 +220,7 @@ func (p *consumerProcess) end(ctx context.Context, grace time.Duration) error {
 	if a == nil || ended {
 		return nil
 	}
-	p.world.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: p.name})
+	p.askToStop()
 	var err error
 	if grace == 0 {
 		err = a.Kill(ctx)
@@ -197,6 +229,15 @@ func (p *consumerProcess) end(ctx context.Context, grace time.Duration) error {
 		err = a.End(ctx, grace)
 	}
 	return errors.Join(err, wire.Close())
+}
+
+// askToStop notes, once in a life, that the case ends the process: its exit and redeliveries are no
+// surprise from then on.
+func (p *consumerProcess) askToStop() {
+	if !p.asked {
+		p.asked = true
+		p.world.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: p.name})
+	}
 }
 
 func (w *World) closeProcess(ctx context.Context, name string, finish bool) error {
@@ -211,11 +252,10 @@ func (w *World) closeProcess(ctx context.Context, name string, finish bool) erro
 
 // close asks the consumer to close, and ends its process.
 func (p *consumerProcess) close(ctx context.Context, finish bool) error {
-	w := p.world
 	if p.ended {
 		return nil
 	}
-	w.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: p.name})
+	p.askToStop()
 	asking, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	err := p.adapter.Close(asking, finish)
@@ -282,7 +322,7 @@ func (w *World) closeWhileHeld(ctx context.Context, name, pattern string, o outc
 		return err
 	}
 	p := c.process
-	w.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: p.name})
+	p.askToStop()
 	closed := make(chan error, 1)
 	go func() {
 		asking, cancel := context.WithTimeout(ctx, answer)

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cucumber/godog"
-
 	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/toxics/frame"
 )
 
-func (w *World) propertySteps(s *godog.ScenarioContext) {
+func (w *World) propertySteps(s Words) {
 	s.Step(`^every delivery of "([^"]*)" to "([^"]*)" has the body and the properties that it was published with$`, w.deliveriesKeepProperties)
 	s.Step(`^the parked "([^"]*)" has the body and the properties that it was published with$`, w.parkedKeepsProperties)
 	s.Step(`^no copy of "([^"]*)" has an expiration$`, w.noExpiration)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cucumber/godog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/parkproof/parkproof/scenarios/ledger"
@@ -14,7 +13,7 @@ import (
 // inspectPace is the pause between two looks at a queue's counts, which nothing announces.
 const inspectPace = 20 * time.Millisecond
 
-func (w *World) queueSteps(s *godog.ScenarioContext) {
+func (w *World) queueSteps(s Words) {
 	s.Step(`^a (classic|quorum) queue "([^"]*)"$`, w.declareQueue)
 	s.Step(`^a witness queue "([^"]*)"$`, func(name string) error { return w.witness(name, "", "", nil) })
 	s.Step(`^a witness queue "([^"]*)" bound to "([^"]*)"$`, func(name, exchange string) error { return w.witness(name, exchange, "", nil) })

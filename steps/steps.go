@@ -2,8 +2,14 @@ package steps
 
 import "github.com/cucumber/godog"
 
+// Words takes definitions of steps: a regular expression, and the function that does it.
+// *godog.ScenarioContext is one.
+type Words interface{ Step(expr, do any) }
+
+var _ Words = (*godog.ScenarioContext)(nil)
+
 // Register gives a scenario all the words, on this world.
-func (w *World) Register(s *godog.ScenarioContext) {
+func (w *World) Register(s Words) {
 	w.exchangeSteps(s)
 	w.queueSteps(s)
 	w.consumerSteps(s)
@@ -14,4 +20,16 @@ func (w *World) Register(s *godog.ScenarioContext) {
 	w.parkingSteps(s)
 	w.propertySteps(s)
 	w.declarationSteps(s)
+}
+
+// expressions keeps the expressions of definitions.
+type expressions []string
+
+func (e *expressions) Step(expr, _ any) { *e = append(*e, expr.(string)) }
+
+// Expressions are the regular expressions of all steps, to hold cases against.
+func Expressions() []string {
+	var all expressions
+	new(World).Register(&all)
+	return all
 }

@@ -233,7 +233,7 @@ func (w *World) eventually(ctx context.Context, holds func(*ledger.Book) bool) b
 }
 
 func (w *World) eventuallyIn(ctx context.Context, silence time.Duration, holds func(*ledger.Book) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience+w.longestRung())
+	ctx, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
 	defer cancel()
 	still := w.stillness(silence)
 	for {
@@ -302,6 +302,21 @@ func (w *World) longestRung() time.Duration {
 	longest := time.Duration(0)
 	for _, p := range w.processes {
 		longest = max(longest, slices.Max(append([]time.Duration{0}, p.rungs()...)))
+	}
+	return longest
+}
+
+// wholeLadder is the longest sum of a ladder's delays.
+func (w *World) wholeLadder() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := time.Duration(0)
+	for _, p := range w.processes {
+		whole := time.Duration(0)
+		for _, rung := range p.rungs() {
+			whole += rung
+		}
+		longest = max(longest, whole)
 	}
 	return longest
 }

@@ -31,7 +31,7 @@ func (n *naive) Init(_ context.Context, session *kit.Session, settings kit.Setti
 	n.channel, err = conn.Channel()
 	return protocol.Ready{
 		Name: "naive", Version: "1.0.0", Attempts: attempts, DelaysMS: []int64{0, 0, 0},
-		Supports:    []string{protocol.CanRetry, protocol.CanExchange},
+		Supports:    []string{protocol.CanRetry, protocol.CanExchange, protocol.CanConcurrent + ":1"},
 		Conventions: protocol.Conventions{AttemptHeader: "x-retries", AttemptHeaderCounts: "retries", MessageID: "property"},
 	}, err
 }

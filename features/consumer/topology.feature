@@ -57,7 +57,7 @@ Feature: What a consumer declares is there before it is needed, and no more than
     And "m2" is parked once for "mailer"
     And there are 3 retry queues
 
-  @TOP-005 @must @source:C48 @source:C06
+  @TOP-005 @must @concurrent:5 @source:C48 @source:C06
   Scenario: A changed ladder in a rolling deploy brings waiting messages home
     During a deploy the old and the new version run side by side, and messages wait in the old one's queues.
 

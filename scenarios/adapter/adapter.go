@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +28,12 @@ const (
 	logLines = 200
 	// shownLength bounds, in bytes, what an error shows of a line.
 	shownLength = 200
+	// hiddenLength is, in bytes, how much of a line is searched for passwords, of which none is so
+	// long that it could begin within shownLength and end beyond.
+	hiddenLength = 16 << 10
+	// dying is how long a process may take to be gone once one of its pipes has closed: what it
+	// died of says more than the pipe does, and a loaded machine is slow.
+	dying = 5 * time.Second
 )
 
 // Options say how to start an adapter.
@@ -42,6 +48,8 @@ type Options struct {
 	OnEvent func(protocol.Event)
 	// OnWarning is called for each line after init that is no part of the protocol.
 	OnWarning func(text string)
+	// Hide takes passwords out of a line, before it is shortened: half a password tells much of it.
+	Hide func(text string) string
 }
 
 // Adapter is a running adapter.
@@ -49,15 +57,18 @@ type Adapter struct {
 	process *process.Process
 	options Options
 
-	write sync.Mutex // one request a line, whole
+	turn   chan struct{} // one request a line, whole; a lock that can be given up
+	ending chan struct{} // closed when the adapter was told to end, or killed
+	end    sync.Once
 
 	mu       sync.Mutex
 	next     int
 	answers  map[int]chan protocol.Line
-	answered map[int]string // the verbs of requests that were answered
+	answered map[int]bool
 	verbs    map[int]string
-	ready    bool
-	fault    error // the first breach of the protocol
+	numbers  map[int]bool // of deliveries
+	ready    bool         // init was answered
+	fault    error        // the first breach of the protocol
 	log      []string
 
 	broken chan struct{} // closed when fault is set
@@ -108,6 +119,9 @@ func Start(ctx context.Context, o Options) (*Adapter, error) {
 	if o.OnWarning == nil {
 		o.OnWarning = func(string) {}
 	}
+	if o.Hide == nil {
+		o.Hide = func(text string) string { return text }
+	}
 	env := append(os.Environ(), protocol.EnvURL+"="+o.URL)
 	p, err := process.Start(ctx, process.Command{
 		Path: o.Command[0], Args: o.Command[1:], Env: append(env, o.Env...),
@@ -118,7 +132,8 @@ func Start(ctx context.Context, o Options) (*Adapter, error) {
 	}
 	a := &Adapter{
 		process: p, options: o,
-		answers: map[int]chan protocol.Line{}, answered: map[int]string{}, verbs: map[int]string{},
+		turn: make(chan struct{}, 1), ending: make(chan struct{}),
+		answers: map[int]chan protocol.Line{}, answered: map[int]bool{}, verbs: map[int]string{}, numbers: map[int]bool{},
 		broken: make(chan struct{}), done: make(chan struct{}),
 	}
 	var readers sync.WaitGroup
@@ -170,9 +185,6 @@ func (a *Adapter) Init(ctx context.Context, r protocol.Request) (protocol.Ready,
 	if ready.Name == "" {
 		return ready, a.breach("the adapter's answer to init has no name")
 	}
-	a.mu.Lock()
-	a.ready = true
-	a.mu.Unlock()
 	return ready, nil
 }
 
@@ -209,17 +221,25 @@ func (a *Adapter) Encode(ctx context.Context, message string, body json.RawMessa
 // Ask sends any verb: an adapter answers one that it does not know with unsupported.
 func (a *Adapter) Ask(ctx context.Context, r protocol.Request) error { return a.ask(ctx, r, nil) }
 
-// Settle tells the handler of delivery n what to come to.
-func (a *Adapter) Settle(r protocol.Request) error {
+// Settle tells the handler of delivery n what to come to. It waits while the adapter does not read,
+// until the context ends.
+func (a *Adapter) Settle(ctx context.Context, r protocol.Request) error {
 	r.Do = protocol.DoSettle
-	return a.send(r)
+	if err := a.send(ctx, r); err != nil {
+		return a.unsent(ctx, r.Do, err)
+	}
+	return nil
 }
 
 // Kill kills the process's group and returns when its exit was seen.
 func (a *Adapter) Kill(ctx context.Context) error {
+	a.endsNow()
 	_, err := a.process.Kill(ctx)
 	return err
 }
+
+// endsNow says that what closes from here on closes because it was told to.
+func (a *Adapter) endsNow() { a.end.Do(func() { close(a.ending) }) }
 
 // Signals of the process, for faults.
 func (a *Adapter) Pause() error  { return a.process.Pause() }
@@ -227,14 +247,19 @@ func (a *Adapter) Resume() error { return a.process.Resume() }
 
 // End closes the adapter's stdin, at which it ends by itself, and kills it after the grace.
 func (a *Adapter) End(ctx context.Context, grace time.Duration) error {
-	a.write.Lock()
-	_ = a.process.Stdin.Close()
-	a.write.Unlock()
+	a.endsNow()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-a.done:
-		return nil
+	case a.turn <- struct{}{}: // what is being written is written whole
+		_ = a.process.Stdin.Close()
+		<-a.turn
+		select {
+		case <-a.done:
+			return nil
+		case <-timer.C:
+		case <-ctx.Done():
+		}
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -245,17 +270,47 @@ func (a *Adapter) End(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-func (a *Adapter) send(r protocol.Request) error {
+// send writes a request. It ends with the context, whatever the adapter does.
+func (a *Adapter) send(ctx context.Context, r protocol.Request) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("writing %s to the adapter: %w", r.Do, err)
 	}
-	a.write.Lock()
-	defer a.write.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("writing %s to the adapter: %w", r.Do, os.ErrDeadlineExceeded)
+	}
+	defer func() { <-a.turn }()
+	if pipe, ok := a.process.Stdin.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		// The deadline stays in the past: after half a line no other can be written.
+		release := context.AfterFunc(ctx, func() { _ = pipe.SetWriteDeadline(time.Unix(1, 0)) })
+		defer release()
+	}
 	if _, err := a.process.Stdin.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("writing %s to the adapter: %w", r.Do, err)
 	}
 	return nil
+}
+
+// unsent is the error for a request that could not be written: the adapter ended, or closed its
+// stdin, or does not read it.
+func (a *Adapter) unsent(ctx context.Context, verb string, cause error) error {
+	if errors.Is(cause, os.ErrDeadlineExceeded) {
+		return a.breach(fmt.Sprintf("the adapter does not read its stdin: %s could not be written in time", verb))
+	}
+	gone := time.NewTimer(dying)
+	defer gone.Stop()
+	select {
+	case <-a.done:
+		return a.exited(verb)
+	case <-a.broken:
+		return a.Fault()
+	case <-ctx.Done():
+		return &BrokenError{Text: fmt.Sprintf("the adapter could not be asked to %s: %v", verb, cause)}
+	case <-gone.C:
+		return a.breach(fmt.Sprintf("the adapter closed its stdin and runs on: it cannot be asked to %s", verb))
+	}
 }
 
 func (a *Adapter) ask(ctx context.Context, r protocol.Request, into any) error {
@@ -272,57 +327,71 @@ func (a *Adapter) ask(ctx context.Context, r protocol.Request, into any) error {
 		a.mu.Unlock()
 	}()
 
-	sent := a.send(r)
-	if sent != nil {
-		// It ended, or closed its stdin: its exit says more than the broken pipe does.
-		wait, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		select {
-		case <-a.done:
-		case <-a.broken:
-		case <-wait.Done():
-			return &BrokenError{Text: fmt.Sprintf("the adapter does not read its stdin: %v", sent)}
-		}
+	if err := a.send(ctx, r); err != nil {
+		return a.unsent(ctx, r.Do, err)
 	}
 	var line protocol.Line
 	select {
 	case line = <-answer:
 	case <-a.broken:
-		return a.Fault()
 	case <-a.done:
 		select {
 		case line = <-answer: // answered with its last breath
 		default:
-			if err := a.Fault(); err != nil {
-				return err
-			}
 			return a.exited(r.Do)
 		}
 	case <-ctx.Done():
 		return &BrokenError{Text: fmt.Sprintf("the adapter did not answer %s in time", r.Do)}
+	}
+	if err := a.Fault(); err != nil {
+		return err // an answer of an adapter that breaks the protocol is worth nothing
 	}
 	switch {
 	case line.Unsupported != nil:
 		return fmt.Errorf("%w: %s: %s", ErrUnsupported, r.Do, *line.Unsupported)
 	case line.Error != nil:
 		return &RefusedError{Verb: r.Do, Text: *line.Error}
-	case into == nil || len(line.OK) == 0:
+	case len(line.OK) == 0:
+		return a.breach(fmt.Sprintf("the adapter's answer to %s has neither ok nor error nor unsupported", r.Do))
+	case into == nil:
 		return nil
 	}
 	if err := json.Unmarshal(line.OK, into); err != nil {
-		return a.breach(fmt.Sprintf("the adapter's answer to %s cannot be read: %v: %s", r.Do, err, shown(line.OK)))
+		return a.breach(fmt.Sprintf("the adapter's answer to %s cannot be read: %s: %s", r.Do, misread(err), a.shown(line.OK)))
 	}
 	return nil
 }
 
+// exited is the error of a request that met the end of the process.
 func (a *Adapter) exited(verb string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := &ExitedError{Verb: verb, Status: a.Status(), Ready: a.ready}
-	if len(a.log) > 0 {
-		e.Log = a.log[len(a.log)-1]
+	if a.fault != nil {
+		return a.fault
 	}
-	return e
+	return &ExitedError{Verb: verb, Status: a.Status(), Ready: a.ready, Log: lastWords(a.log)}
+}
+
+// telling is in the lines that say what a process died of, in most languages.
+var telling = regexp.MustCompile(`(?i)error|exception|panic|fatal|cannot|not found`)
+
+// lastWords picks the line that tells what a process died of: the last one that names an error and
+// is no part of a stack trace, else the last one.
+func lastWords(log []string) string {
+	last := ""
+	for _, line := range slices.Backward(log) {
+		trimmed := strings.TrimSpace(line)
+		if trimmed == "" {
+			continue
+		}
+		if last == "" {
+			last = trimmed
+		}
+		if line[0] != ' ' && line[0] != '\t' && !strings.HasPrefix(line, "·") && telling.MatchString(line) {
+			return trimmed
+		}
+	}
+	return last
 }
 
 // breach records the first breach of the protocol and returns it.
@@ -345,48 +414,115 @@ func (a *Adapter) readLines(r io.ReadCloser) {
 			a.take(raw)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		_ = a.breach(fmt.Sprintf("the adapter printed a line of more than %d MiB", maxLine>>20))
+	case err != nil:
 		_ = a.breach(fmt.Sprintf("the adapter's output cannot be read: %v", err))
-		_, _ = io.Copy(io.Discard, r) // so that it does not block on a full pipe
+	default:
+		a.closedStdout()
+		return
+	}
+	_, _ = io.Copy(io.Discard, r) // so that it does not block on a full pipe
+}
+
+// closedStdout tells an adapter that can say nothing any more from one that ends.
+func (a *Adapter) closedStdout() {
+	gone := time.NewTimer(dying)
+	defer gone.Stop()
+	select {
+	case <-a.process.Done():
+	case <-a.ending:
+	case <-gone.C:
+		_ = a.breach("the adapter closed its stdout and runs on: it can answer nothing")
 	}
 }
 
 func (a *Adapter) take(raw []byte) {
 	var line protocol.Line
 	if err := json.Unmarshal(raw, &line); err != nil || raw[0] != '{' {
-		a.mu.Lock()
-		ready := a.ready
-		a.mu.Unlock()
-		if ready {
-			a.keep("(stdout) " + string(raw))
-			a.options.OnWarning("the adapter printed a line that is no JSON object: " + shown(raw))
-			return
-		}
-		_ = a.breach("the adapter printed a line that is no JSON object before it answered init: " + shown(raw))
+		a.takeOther(raw, err)
 		return
 	}
 	if line.Re == 0 {
-		if line.Event.Event == "" {
-			a.options.OnWarning("the adapter sent a line that is neither an answer nor an event: " + shown(raw))
-			return
-		}
-		a.options.OnEvent(line.Event)
+		a.takeEvent(line.Event, raw)
 		return
 	}
 	a.mu.Lock()
 	verb, asked := a.verbs[line.Re]
 	answer := a.answers[line.Re]
-	_, again := a.answered[line.Re]
-	a.answered[line.Re] = verb
+	again := a.answered[line.Re]
+	if asked {
+		a.answered[line.Re] = true
+	}
+	if asked && verb == protocol.DoInit && len(line.OK) > 0 {
+		a.ready = true
+	}
 	a.mu.Unlock()
 	switch {
 	case !asked:
-		_ = a.breach(fmt.Sprintf("the adapter answered request %d, which was never sent: %s", line.Re, shown(raw)))
+		_ = a.breach(fmt.Sprintf("the adapter answered request %d, which was never sent: %s", line.Re, a.shown(raw)))
 	case again:
-		_ = a.breach(fmt.Sprintf("the adapter answered request %d (%s) twice: %s", line.Re, verb, shown(raw)))
+		_ = a.breach(fmt.Sprintf("the adapter answered request %d (%s) twice: %s", line.Re, verb, a.shown(raw)))
 	case answer != nil:
 		answer <- line
 	}
+}
+
+// takeOther takes a line that is no message of the protocol: a breach before init is answered, and
+// where it was meant as a message; else something that a library prints.
+func (a *Adapter) takeOther(raw []byte, err error) {
+	var object map[string]json.RawMessage
+	isObject := raw[0] == '{' && json.Unmarshal(raw, &object) == nil
+	var event string
+	_ = json.Unmarshal(object["event"], &event)
+	_, answers := object["re"]
+	a.mu.Lock()
+	ready := a.ready
+	a.mu.Unlock()
+	switch {
+	case answers, slices.Contains([]string{protocol.EventDelivery, protocol.EventDiagnostic, protocol.EventConnection}, event):
+		_ = a.breach(fmt.Sprintf("the adapter sent a message that cannot be read: %s: %s", misread(err), a.shown(raw)))
+	case isObject:
+		a.options.OnWarning("the adapter sent a line that is neither an answer nor an event: " + a.shown(raw))
+	case ready:
+		a.keep("(stdout) " + string(raw))
+		a.options.OnWarning("the adapter printed a line that is no JSON object: " + a.shown(raw))
+	default:
+		_ = a.breach("the adapter printed a line that is no JSON object before it answered init: " + a.shown(raw))
+	}
+}
+
+// misread says of a JSON error what is wrong, in the words of the protocol.
+func misread(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Sprintf("its field %s must not be of the type %s", strings.TrimPrefix(wrong.Field, "Event."), wrong.Value)
+	}
+	return err.Error()
+}
+
+func (a *Adapter) takeEvent(e protocol.Event, raw []byte) {
+	switch e.Event {
+	case "":
+		a.options.OnWarning("the adapter sent a line that is neither an answer nor an event: " + a.shown(raw))
+		return
+	case protocol.EventDelivery:
+		a.mu.Lock()
+		again := a.numbers[e.N]
+		a.numbers[e.N] = true
+		a.mu.Unlock()
+		// A settle names a delivery by its number and by nothing else.
+		if e.N < 1 {
+			_ = a.breach("the adapter sent a delivery without a number n of 1 or more: " + a.shown(raw))
+			return
+		}
+		if again {
+			_ = a.breach(fmt.Sprintf("the adapter gave the number %d to two deliveries: %s", e.N, a.shown(raw)))
+			return
+		}
+	}
+	a.options.OnEvent(e)
 }
 
 func (a *Adapter) readLog(r io.ReadCloser) {
@@ -402,31 +538,23 @@ func (a *Adapter) readLog(r io.ReadCloser) {
 func (a *Adapter) keep(line string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.log = append(a.log, shown([]byte(line)))
+	a.log = append(a.log, a.shown([]byte(line)))
 	if len(a.log) > logLines {
 		a.log = slices.Delete(a.log, 0, len(a.log)-logLines)
 	}
 }
 
-// Pending returns the verbs of the requests that have not been answered, for a message to people.
-func (a *Adapter) Pending() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var verbs []string
-	for _, id := range slices.Sorted(maps.Keys(a.answers)) {
-		verbs = append(verbs, a.verbs[id])
+// shown is a line cut to what fits a message, without passwords and control characters.
+func (a *Adapter) shown(raw []byte) string {
+	if len(raw) > hiddenLength {
+		raw = raw[:hiddenLength]
 	}
-	return verbs
-}
-
-// shown is a line cut to what fits a message, without control characters.
-func shown(raw []byte) string {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '·'
 		}
 		return r
-	}, strings.ToValidUTF8(string(raw), "·"))
+	}, a.options.Hide(strings.ToValidUTF8(string(raw), "·")))
 	if len(text) > shownLength {
 		text = strings.ToValidUTF8(text[:shownLength], "") + "…"
 	}

@@ -107,7 +107,15 @@ func parse(name string, content []byte) ([]*Case, error) {
 				}
 				c.ID = tag.Name[1:]
 			case tag.Name == "@must", tag.Name == "@should":
+				if c.Level != "" && c.Level != tag.Name[1:] {
+					return nil, fmt.Errorf("%s:%d: the case %q is both @must and @should", name, c.Line, c.Name)
+				}
 				c.Level = tag.Name[1:]
+			case strings.HasPrefix(tag.Name, "@broker:"):
+				// Read again when it is run; a range that cannot be read must not hide a case.
+				if _, err := inRange("0.0.0", strings.TrimPrefix(tag.Name, "@broker:")); err != nil {
+					return nil, fmt.Errorf("%s:%d: the case %q: %w", name, c.Line, c.Name, err)
+				}
 			}
 		}
 		for _, step := range pickle.Steps {

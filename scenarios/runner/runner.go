@@ -12,6 +12,7 @@ import (
 	"github.com/parkproof/parkproof/reports"
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
 	"github.com/parkproof/parkproof/scenarios/broker"
+	"github.com/parkproof/parkproof/steps"
 )
 
 // tries is how often a case is run at most: again only after it was broken, which says nothing of
@@ -78,20 +79,29 @@ type brokerRun struct {
 	spec    broker.Spec
 	record  reports.Broker
 
+	open func(context.Context, steps.Settings) (world, error)
+
 	mu    sync.Mutex
 	cases []reports.Case
 	ready protocol.Ready
-	first sync.Once
+	// unusable says what is wrong with an adapter that never answered init in any case.
+	unusable string
+	first    sync.Once
 }
 
 func (r *brokerRun) run(ctx context.Context) {
 	booting := time.Now()
 	r.record = reports.Broker{Name: r.spec.String()}
 	b, err := broker.Start(ctx, r.spec, broker.Options{Log: r.options.Progress.Line})
+	if err != nil && ctx.Err() != nil {
+		return // interrupted: it says nothing of the broker
+	}
 	if err != nil {
 		r.record.Error = err.Error()
 		r.options.Progress.Line(err.Error())
-		r.unrun("the broker could not be had: " + firstLine(err.Error()))
+		for _, c := range r.options.Cases {
+			r.end(r.unrun(c, r.spec.String(), reports.Broken, "the broker could not be had: "+firstLine(err.Error())))
+		}
 		return
 	}
 	product := b.Product()
@@ -109,6 +119,12 @@ func (r *brokerRun) run(ctx context.Context) {
 		}
 	}()
 	r.sweep(ctx, b)
+	r.open = openOn(b, r.options.Command)
+	r.on(ctx, b, booting)
+}
+
+// on runs the cases on a broker that answers, and puts their records into the order of the features.
+func (r *brokerRun) on(ctx context.Context, b platform, booting time.Time) {
 	parallel := r.options.Parallel
 	if !b.Can(broker.Vhosts) {
 		parallel = 1
@@ -141,12 +157,16 @@ func (r *brokerRun) place(id string) int {
 
 // pool runs the cases, so many at a time. Slow ones begin first, so that none of them is alone at
 // the end.
-func (r *brokerRun) pool(ctx context.Context, b *broker.Broker, parallel int, booting time.Time) {
+func (r *brokerRun) pool(ctx context.Context, b platform, parallel int, booting time.Time) {
 	queue := make(chan *Case)
 	var workers sync.WaitGroup
 	for range max(1, parallel) {
 		workers.Go(func() {
 			for c := range queue {
+				if why := r.isUnusable(); why != "" {
+					r.end(r.unrun(c, b.Name(), reports.Broken, "it was not run, since the adapter cannot be used: "+why))
+					continue
+				}
 				r.first.Do(func() { r.record.FirstCaseSeconds = time.Since(booting).Seconds() })
 				r.one(ctx, b, c)
 			}
@@ -154,10 +174,7 @@ func (r *brokerRun) pool(ctx context.Context, b *broker.Broker, parallel int, bo
 	}
 	for _, c := range slowFirst(r.options.Cases) {
 		if why := inapplicable(b, c); why != "" {
-			r.end(reports.Case{
-				ID: c.ID, Name: c.Name, Feature: c.Feature, File: c.File, Line: c.Line, Level: c.Level, Sources: c.Sources,
-				Tags: c.Tags, Why: c.Why, Broker: b.Name(), Verdict: reports.NotApplicable, Reason: why, Steps: []reports.Step{},
-			})
+			r.end(r.unrun(c, b.Name(), reports.NotApplicable, why))
 			continue
 		}
 		select {
@@ -187,7 +204,7 @@ func slowFirst(cases []*Case) []*Case {
 }
 
 // inapplicable says why a case says nothing of this broker.
-func inapplicable(b *broker.Broker, c *Case) string {
+func inapplicable(b platform, c *Case) string {
 	if c.Has("@counts-queues") && !b.Can(broker.Vhosts) {
 		return "it counts the queues of a virtual host, and none can be made on this broker"
 	}
@@ -202,24 +219,44 @@ func inapplicable(b *broker.Broker, c *Case) string {
 }
 
 // one runs a case until it says something of the consumer.
-func (r *brokerRun) one(ctx context.Context, b *broker.Broker, c *Case) {
+func (r *brokerRun) one(ctx context.Context, b platform, c *Case) {
 	for try := 1; ; try++ {
 		r.options.Progress.CaseStarted(c.ID, c.Name, b.Name())
 		bounded, cancel := context.WithTimeout(ctx, r.options.Timeout)
 		at := time.Since(r.began)
-		record := (&scenario{of: c, broker: b, command: r.options.Command, onReady: r.isReady}).run(bounded)
+		s := &scenario{of: c, broker: b, open: r.open, onReady: r.isReady}
+		record := s.run(bounded)
 		cancel()
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return // interrupted: its end says nothing
 		}
 		record.Try, record.At = try, at.Seconds()
-		if record.Verdict == reports.Broken && try < tries {
+		if record.Verdict == reports.Broken && try < tries && r.isUnusable() == "" {
 			r.options.Progress.Line(fmt.Sprintf("%s is tried again: %s", c.ID, firstLine(record.Reason)))
 			continue
+		}
+		if record.Verdict == reports.Broken && s.adapterFailed {
+			r.giveUp(record.Reason)
 		}
 		r.end(record)
 		return
 	}
+}
+
+// giveUp is told of a case that the adapter broke, twice. An adapter that never answered init would
+// break all the others too, each after a wait.
+func (r *brokerRun) giveUp(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ready.Name == "" && r.unusable == "" {
+		r.unusable = why
+	}
+}
+
+func (r *brokerRun) isUnusable() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unusable
 }
 
 func (r *brokerRun) isReady(ready protocol.Ready) {
@@ -235,13 +272,11 @@ func (r *brokerRun) end(c reports.Case) {
 	r.options.Progress.CaseEnded(c)
 }
 
-// unrun ends all cases as broken without running them.
-func (r *brokerRun) unrun(why string) {
-	for _, c := range r.options.Cases {
-		r.end(reports.Case{
-			ID: c.ID, Name: c.Name, Feature: c.Feature, File: c.File, Line: c.Line, Level: c.Level, Sources: c.Sources,
-			Tags: c.Tags, Why: c.Why, Broker: r.spec.String(), Verdict: reports.Broken, Reason: why, Steps: []reports.Step{},
-		})
+// unrun is the record of a case that is not run.
+func (r *brokerRun) unrun(c *Case, name string, verdict reports.Verdict, why string) reports.Case {
+	return reports.Case{
+		ID: c.ID, Name: c.Name, Feature: c.Feature, File: c.File, Line: c.Line, Level: c.Level, Sources: c.Sources,
+		Tags: c.Tags, Why: c.Why, Broker: name, Verdict: verdict, Reason: why, Steps: []reports.Step{},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cucumber/godog"
@@ -44,11 +45,50 @@ var capabilityTags = map[string]string{
 	"@replies": protocol.CanReplies,
 }
 
+// platform is the broker that cases run on, as far as the runner looks at it.
+type platform interface {
+	Name() string
+	Version() string
+	Can(broker.Capability) bool
+	// Hide takes the broker's passwords out of a text.
+	Hide(text string) string
+}
+
+// world is what a scenario stands on: a steps.World.
+type world interface {
+	Register(steps.Words)
+	Settle(ctx context.Context) error
+	Account() (account ledger.Account, check int, err error)
+	Checks() int
+	Breach() error
+	Events() []ledger.Event
+	Warnings() []string
+	Logs() []string
+	Close(ctx context.Context) error
+}
+
+// realWorld is a world on a broker.
+type realWorld struct{ *steps.World }
+
+func (w realWorld) Events() []ledger.Event { return w.Ledger.Events() }
+
+// openOn opens worlds on a broker.
+func openOn(b *broker.Broker, command []string) func(context.Context, steps.Settings) (world, error) {
+	return func(ctx context.Context, s steps.Settings) (world, error) {
+		s.Broker, s.Command = b, command
+		w, err := steps.NewWorld(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return realWorld{w}, nil
+	}
+}
+
 // scenario is one run of one case.
 type scenario struct {
 	of      *Case
-	broker  *broker.Broker
-	command []string
+	broker  platform
+	open    func(context.Context, steps.Settings) (world, error)
 	onReady func(protocol.Ready)
 
 	record  reports.Case
@@ -56,6 +96,8 @@ type scenario struct {
 	step    int
 	checks  []int // the steps that left checks for the end, by check
 	began   time.Time
+	// adapterFailed says that the case is broken by its adapter, not by parkproof or the broker.
+	adapterFailed bool
 }
 
 // run runs the case and returns its record. Errors of the run itself make it broken.
@@ -72,14 +114,14 @@ func (s *scenario) run(ctx context.Context) reports.Case {
 	for _, tag := range s.of.Tags {
 		if capability, ok := capabilityTags[tag]; ok {
 			needs = append(needs, capability)
+		} else if strings.HasPrefix(tag, "@"+protocol.CanConcurrent+":") {
+			needs = append(needs, tag[1:])
 		}
 	}
 	if slices.Contains(needs, protocol.CanVerdicts) || slices.ContainsFunc(s.of.Steps, mentionsParking) {
 		needs = append(needs, protocol.CanPark)
 	}
-	w, err := steps.NewWorld(ctx, steps.Settings{
-		Broker: s.broker, Command: s.command, Case: s.of.ID, Needs: needs, OnReady: s.onReady,
-	})
+	w, err := s.open(ctx, steps.Settings{Case: s.of.ID, Needs: needs, OnReady: s.onReady})
 	if err != nil {
 		s.broken(err)
 		return s.done()
@@ -100,7 +142,7 @@ func (s *scenario) done() reports.Case {
 }
 
 // play lets godog match and run the steps; the hooks note what became of each.
-func (s *scenario) play(ctx context.Context, w *steps.World) {
+func (s *scenario) play(ctx context.Context, w world) {
 	suite := godog.TestSuite{
 		Name: s.of.ID,
 		ScenarioInitializer: func(sc *godog.ScenarioContext) {
@@ -111,7 +153,7 @@ func (s *scenario) play(ctx context.Context, w *steps.World) {
 				return ctx, nil
 			})
 			sc.StepContext().After(func(ctx context.Context, _ *godog.Step, status godog.StepResultStatus, err error) (context.Context, error) {
-				s.note(w, status, err, time.Since(began))
+				s.note(w, status, timely(ctx, err), time.Since(began))
 				return ctx, nil
 			})
 		},
@@ -121,10 +163,23 @@ func (s *scenario) play(ctx context.Context, w *steps.World) {
 			FeatureContents: []godog.Feature{{Name: s.of.File, Contents: s.of.content}},
 		},
 	}
-	suite.Run()
+	status := suite.Run()
+	if s.stepErr == nil && s.step < len(s.record.Steps) {
+		// A case none of whose steps ran must not look like one that passed.
+		s.stepErr = fmt.Errorf("only %d of the case's %d steps were run (godog's status is %d)", s.step, len(s.record.Steps), status)
+	}
 }
 
-func (s *scenario) note(w *steps.World, status godog.StepResultStatus, err error, took time.Duration) {
+// timely is the error of a step; one that ended because the case's time is over has shown nothing
+// of the consumer.
+func timely(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %s", ctx.Err(), err)
+	}
+	return err
+}
+
+func (s *scenario) note(w world, status godog.StepResultStatus, err error, took time.Duration) {
 	if s.step >= len(s.record.Steps) {
 		return
 	}
@@ -152,7 +207,7 @@ func (s *scenario) note(w *steps.World, status godog.StepResultStatus, err error
 }
 
 // judge settles the scenario, accounts for its messages, and gives the verdict.
-func (s *scenario) judge(ctx context.Context, w *steps.World) {
+func (s *scenario) judge(ctx context.Context, w world) {
 	defer func() { s.keep(w) }()
 	var failure *steps.Failure
 	var unsupported *steps.Unsupported
@@ -186,18 +241,19 @@ func (s *scenario) judge(ctx context.Context, w *steps.World) {
 	}
 	s.account(w, account, failure, late)
 	switch {
-	case w.Breach() != nil && failure == nil && len(account.Findings) == 0:
+	case w.Breach() != nil:
+		// Whatever else was seen may be the adapter's doing.
 		s.broken(w.Breach())
 	case failure == nil && errors.As(late, &failure):
 		s.failed(failure)
 	case failure != nil:
 		s.failed(failure)
-	case late != nil:
+	case late != nil && !errors.As(late, &unknown):
 		s.broken(late)
 	case len(account.Findings) > 0:
 		f := account.Findings[0]
-		s.record.Verdict, s.record.Guarantee, s.record.Reason = reports.Failed, f.Guarantee, f.Text
-		s.record.Expected, s.record.Seen = f.Guarantee, f.Text
+		s.record.Verdict, s.record.Guarantee, s.record.Reason = reports.Failed, f.Guarantee, s.broker.Hide(f.Text)
+		s.record.Expected, s.record.Seen = f.Guarantee, s.record.Reason
 	case unknown != nil:
 		s.record.Verdict, s.record.Reason = reports.Unknown, unknown.Error()
 	case account.Deliveries == 0 && len(account.Entries) > 0 && !account.AllKept():
@@ -233,10 +289,12 @@ func (s *scenario) broken(err error) {
 	if errors.As(err, &breach) {
 		s.record.Reason = s.broker.Hide(breach.Error())
 	}
+	var exited *adapter.ExitedError
+	s.adapterFailed = breach != nil || errors.As(err, &exited)
 }
 
 // account puts the accounting's findings into the record.
-func (s *scenario) account(w *steps.World, account ledger.Account, failure *steps.Failure, late error) {
+func (s *scenario) account(w world, account ledger.Account, failure *steps.Failure, late error) {
 	kinds := map[string]int{}
 	var follow []string
 	var marks []int
@@ -281,7 +339,7 @@ func (s *scenario) account(w *steps.World, account ledger.Account, failure *step
 	if failure == nil && len(account.Findings) == 0 {
 		return // a timeline is evidence for what went wrong
 	}
-	for _, line := range ledger.Timeline(w.Ledger.Events(), follow, marks) {
+	for _, line := range ledger.Timeline(w.Events(), follow, marks) {
 		s.record.Timeline = append(s.record.Timeline, reports.Moment{
 			Seconds: line.At.Seconds(), Who: line.Who, What: s.broker.Hide(line.What), Marked: line.Marked,
 		})
@@ -289,7 +347,7 @@ func (s *scenario) account(w *steps.World, account ledger.Account, failure *step
 }
 
 // keep keeps the consumer's log, where there is something to explain.
-func (s *scenario) keep(w *steps.World) {
+func (s *scenario) keep(w world) {
 	for _, text := range w.Warnings() {
 		s.record.Warnings = append(s.record.Warnings, s.broker.Hide(text))
 	}
