@@ -64,7 +64,11 @@ type Diagnostic struct {
 // diagnose logs a diagnostic and tells the listener. A listener or a log handler that panics is contained:
 // nothing on the failure path may be undone by who watches it.
 func (c *Client) diagnose(level slog.Level, d Diagnostic) {
-	c.guarded(func() { c.log.LogAttrs(c.ctx, level, string(d.Kind), attrs(d)...) })
+	c.guarded(func() {
+		if c.log.Enabled(c.ctx, level) {
+			c.log.LogAttrs(c.ctx, level, string(d.Kind), attrs(d)...)
+		}
+	})
 	if c.opts.OnDiagnostic != nil {
 		c.guarded(func() { c.opts.OnDiagnostic(d) })
 	}

@@ -359,15 +359,43 @@ func TestConfirmThatNeverComes(t *testing.T) {
 		bad.add(d)
 		return reference.Park(errNoLuck)
 	}, reference.WithPrefetch(3))
+	w.send(jobs, "first") // opens the publisher's channel
+	w.eventually("it is parked", func() bool { return len(w.seen(reference.KindPark)) == 1 })
 	p.hold("publish", toClient, true)
 	w.send(jobs, "bad")
 	w.eventually("it is handed back", func() bool { return len(w.seen(reference.KindHandedBack)) > 1 })
+	if err := w.seen(reference.KindHandedBack)[0].Err; !strings.Contains(err.Error(), "not confirmed in time") {
+		t.Errorf("handed back for %v", err)
+	}
 	w.send(jobs, "good")
 	w.eventually("its neighbour is handled", func() bool { return good.numbers() == "[1]" })
 	p.hold("publish", toClient, false)
-	w.eventually("it is parked", func() bool { return len(w.seen(reference.KindPark)) == 1 })
+	w.eventually("it is parked", func() bool { return len(w.seen(reference.KindPark)) == 2 })
 	must(t, consumer.Stop(soon(t)))
 	w.empty(jobs)
+}
+
+func TestParkingQueueRefuses(t *testing.T) {
+	w := newWorld(t)
+	client := w.open()
+	jobs := w.name("jobs")
+	consumer := w.consume(client, reference.Queue(jobs), func(context.Context, reference.Delivery) error {
+		return reference.Park(errNoLuck)
+	}, reference.WithParkArguments(amqp.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"}),
+		reference.WithConsumerArguments(amqp.Table{"x-priority": int32(3)}))
+	w.send(jobs, "m1")
+	w.eventually("the first is parked", func() bool { return len(w.seen(reference.KindPark)) == 1 })
+	w.send(jobs, "m2")
+	w.eventually("the second is handed back", func() bool { return len(w.seen(reference.KindHandedBack)) == 2 })
+	if err := w.seen(reference.KindHandedBack)[0].Err; !strings.Contains(err.Error(), "nack") {
+		t.Errorf("handed back for %v", err)
+	}
+	if got := w.get(consumer.ParkingQueue()); string(got.Body) != "m1" {
+		t.Errorf("parked %q", got.Body)
+	}
+	if got := w.get(consumer.ParkingQueue()); string(got.Body) != "m2" {
+		t.Errorf("parked %q", got.Body)
+	}
 }
 
 func TestStopWithADeadPublisher(t *testing.T) {
