@@ -38,8 +38,16 @@ func grouped() []Verdict { return []Verdict{Known, Flaky, Unsupported, NotApplic
 // reason; and the counts per verdict and broker.
 func WriteSummary(w io.Writer, r *Run, style Style) error {
 	p := &page{style: style}
+	unrun := map[string]int{} // by reason: a hundred cases that could not be run are one fact
+	var reasons []string
 	for _, v := range explained() {
 		for _, c := range r.Cases {
+			if c.Verdict == v && c.Unrun() {
+				if unrun[c.Reason]++; unrun[c.Reason] == 1 {
+					reasons = append(reasons, c.Reason)
+				}
+				continue
+			}
 			if c.Verdict == v {
 				p.heading(&c, r.version(c.Broker))
 				p.explain(&c)
@@ -47,6 +55,10 @@ func WriteSummary(w io.Writer, r *Run, style Style) error {
 				p.blank()
 			}
 		}
+	}
+	for _, reason := range reasons {
+		p.line(plural(unrun[reason], "case"), " not run: ", outsideLine(reason))
+		p.blank()
 	}
 	p.groups(r)
 	p.counts(r)

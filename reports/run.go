@@ -99,6 +99,10 @@ type Case struct {
 	ConsumerLog []string `json:"consumer_log,omitempty"`
 }
 
+// Unrun reports whether the case was not run at all, since its broker or its adapter could not be
+// used. (A case that does not apply is not run either, and not broken.)
+func (c *Case) Unrun() bool { return c.Verdict == Broken && c.Try == 0 && len(c.Steps) == 0 }
+
 // Step is one step of a case.
 type Step struct {
 	Keyword string `json:"keyword"`

@@ -115,7 +115,7 @@ func (w *World) isRefused(_ context.Context, name, delay string) error {
 	if err != nil {
 		return fmt.Errorf("the delay %q cannot be read: %w", delay, err)
 	}
-	queue := w.conventions().retryQueue(d)
+	queue := w.retryQueue(d)
 	want := fmt.Sprintf("an error at start that names the retry queue %q", queue)
 	var failure *Failure
 	switch {
@@ -166,6 +166,7 @@ func (w *World) stops(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	w.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: c.process.name, Consumer: name})
 	asking, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	return judged(c.process.adapter.Stop(asking, name), fmt.Sprintf("%q to stop", name))

@@ -2,6 +2,8 @@ package steps
 
 import (
 	"fmt"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,10 +22,10 @@ func (c conventions) attempt(headers frame.Table) (int, bool) {
 	if c.AttemptHeader == "" || !ok || n <= 0 {
 		return 0, false
 	}
-	if c.AttemptHeaderCounts == "retries" {
+	if c.AttemptHeaderCounts == "retries" && n < math.MaxInt {
 		n++
 	}
-	return int(n), true
+	return int(min(n, math.MaxInt)), true
 }
 
 // attemptOf is the attempt that a delivery is.
@@ -41,29 +43,45 @@ func (c conventions) parkedQueue(source string) string {
 	return strings.ReplaceAll(c.ParkedQueue, "{queue}", source)
 }
 
-func (c conventions) retryQueue(delay time.Duration) string {
-	return strings.ReplaceAll(c.RetryQueue, "{delay}", strconv.FormatInt(delay.Milliseconds(), 10))
+// retryQueue is the queue where a message of the source queue waits out the delay.
+func (c conventions) retryQueue(source string, delay time.Duration) string {
+	return strings.NewReplacer("{queue}", source, "{delay}", strconv.FormatInt(delay.Milliseconds(), 10)).Replace(c.RetryQueue)
 }
 
-// isRetryQueue reports whether the name is a retry queue's, for some delay.
+// isRetryQueue reports whether the name is a retry queue's, for some source queue and delay.
 func (c conventions) isRetryQueue(name string) bool {
-	_, ok := c.rungOf(name)
-	return ok
+	_, is := templated(c.RetryQueue, name)
+	return is
 }
 
-// rungOf is the delay that a retry queue's name says.
+// rungOf is the delay that a retry queue's name says; false where it says none.
 func (c conventions) rungOf(name string) (time.Duration, bool) {
-	before, after, ok := strings.Cut(c.RetryQueue, "{delay}")
-	if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) || len(name) < len(before)+len(after) {
-		return 0, false
-	}
-	ms, err := strconv.ParseInt(name[len(before):len(name)-len(after)], 10, 64)
-	return time.Duration(ms) * time.Millisecond, err == nil
+	delay, is := templated(c.RetryQueue, name)
+	ms, err := strconv.ParseInt(delay, 10, 64)
+	return time.Duration(ms) * time.Millisecond, is && err == nil
 }
 
 func (c conventions) isParkedQueue(name string) bool {
-	before, after, ok := strings.Cut(c.ParkedQueue, "{queue}")
-	return ok && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) && len(name) > len(before)+len(after)
+	_, is := templated(c.ParkedQueue, name)
+	return is
+}
+
+// templated reports whether a name is made from the template, and returns what stands in it for
+// {delay}, which is empty where the template has none.
+func templated(template, name string) (delay string, is bool) {
+	if template == "" {
+		return "", false
+	}
+	expression := strings.NewReplacer(`\{queue\}`, `.+`, `\{delay\}`, `(\d+)`).Replace(regexp.QuoteMeta(template))
+	match := regexp.MustCompile("^(?s:" + expression + ")$").FindStringSubmatch(name)
+	switch {
+	case match == nil:
+		return "", false
+	case len(match) == 1:
+		return "", true
+	default:
+		return match[1], true
+	}
 }
 
 // needs fails a step whose question the conventions leave open.

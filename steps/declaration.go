@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -157,6 +158,24 @@ func (w *World) fixedDelays() int {
 	return len(delays)
 }
 
+// retryQueue is the name of the retry queue of a delay, or of the first one of a library that has a
+// ladder of its own. A case that asks for it has one source queue.
+func (w *World) retryQueue(d time.Duration) string {
+	w.mu.Lock()
+	p := w.processes[defaultProcess]
+	w.mu.Unlock()
+	if p != nil && p.fixedLadder() {
+		d = p.rungs()[0]
+	}
+	source := ""
+	for name, is := range w.declared {
+		if is.kind == "queue" {
+			source = w.physical(name)
+		}
+	}
+	return w.conventions().retryQueue(source, d)
+}
+
 // otherRetryQueue declares the retry queue of a delay before the consumer does, with a TTL that is
 // not its own. The conventions are the adapter's, which has to be asked first.
 func (w *World) otherRetryQueue(ctx context.Context, delay string) error {
@@ -167,7 +186,7 @@ func (w *World) otherRetryQueue(ctx context.Context, delay string) error {
 	if _, err := w.process(ctx, defaultProcess, []time.Duration{d}, 0); err != nil {
 		return err
 	}
-	queue := w.conventions().retryQueue(d)
+	queue := w.retryQueue(d)
 	if err := needs(queue, "retry queue"); err != nil {
 		return err
 	}
@@ -182,6 +201,9 @@ func (w *World) retryQueuesAsRungs() error {
 	conv := w.conventions()
 	if err := needs(conv.RetryQueue, "retry queue"); err != nil {
 		return err
+	}
+	if !strings.Contains(conv.RetryQueue, "{delay}") {
+		return &Unsupported{What: "this: the names of its retry queues do not tell their delays"}
 	}
 	var failure error
 	seen := 0

@@ -66,7 +66,6 @@ func (w *World) handlerSteps(s Words) {
 		return w.release(name, message, ok)
 	})
 	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
-	s.Step(`^"([^"]*)" has failed (\d+) messages "([^"]*)"$`, w.hasFailed)
 }
 
 func (w *World) script(s script) {

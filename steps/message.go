@@ -348,9 +348,9 @@ func (w *World) value(text string) (any, error) {
 		v = d
 	case "string":
 		if size, ok := strings.CutPrefix(rest, "of "); ok && strings.HasSuffix(size, " bytes") {
-			var n int
-			n, err = strconv.Atoi(strings.TrimSuffix(size, " bytes"))
-			v = strings.Repeat("x", n)
+			var n uint64
+			n, err = strconv.ParseUint(strings.TrimSuffix(size, " bytes"), 10, 31)
+			v = strings.Repeat("x", int(n))
 			break
 		}
 		v = rest

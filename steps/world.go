@@ -250,10 +250,14 @@ func (w *World) eventuallyIn(ctx context.Context, silence time.Duration, holds f
 }
 
 // stillness returns a question that is true once nothing has happened for that long, or for a
-// restful time while by the ledger nothing can happen any more.
+// restful time while by the ledger nothing can happen any more; and when a message is in a loop, in
+// which something happens for ever.
 func (w *World) stillness(silence time.Duration) func() bool {
 	seen, since := len(w.Ledger.Events()), time.Now()
 	return func() bool {
+		if w.look((*ledger.Book).RunsAway) {
+			return true
+		}
 		if n := len(w.Ledger.Events()); n != seen {
 			seen, since = n, time.Now()
 			return false

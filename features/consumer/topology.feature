@@ -10,7 +10,7 @@ Feature: What a consumer declares is there before it is needed, and no more than
     Then "billing" declared its source queue before its retry and parking queues
     And "billing" began to consume after everything was declared
 
-  @TOP-002 @must @source:C41
+  @TOP-002 @must @counts-queues @source:C41
   Scenario: Retry queues are as many as distinct delays, not consumers
     A retry queue for each consumer multiplies with every service; one for each delay does not.
 
@@ -23,7 +23,7 @@ Feature: What a consumer declares is there before it is needed, and no more than
     Then there are 2 retry queues
     And there are 3 parking queues
 
-  @TOP-003 @must @source:C41 @source:C22
+  @TOP-003 @must @counts-queues @source:C41 @source:C22
   Scenario: Consumers with equal ladders share their retry queues
     Two processes that declare the same names with the same arguments are one topology.
 
@@ -39,7 +39,7 @@ Feature: What a consumer declares is there before it is needed, and no more than
     And "m2" is parked once for "mailer"
     And there are 2 retry queues
 
-  @TOP-004 @must @source:C41
+  @TOP-004 @must @counts-queues @source:C41
   Scenario: Consumers with different ladders do not disturb each other
     Each process keeps its own rungs; where they meet in one retry queue, each message goes home.
 

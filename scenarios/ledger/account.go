@@ -46,6 +46,7 @@ const (
 	NotRedelivered    = "a message is redelivered only where something broke"
 	WireAgrees        = "the wire and the handler agree"
 	ProcessLives      = "a failure never takes the process down"
+	ConsumerGoesOn    = "a failure never stops the consumer"
 	BrokerContent     = "the broker has no cause to close a channel or connection"
 )
 

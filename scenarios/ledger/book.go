@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -53,6 +54,9 @@ func (o *Offer) unsure() bool {
 
 type entryKey struct{ message, queue string }
 
+// processKey is a queue of a process.
+type processKey struct{ process, queue string }
+
 // Book joins a ledger's events as they come: each delivery with the call of its handler, its
 // copies and its release; each publish with where it went and how it was answered.
 type Book struct {
@@ -81,6 +85,10 @@ type Book struct {
 	stopped   bool            // any of them ever
 	consuming map[subscriptionKey]bool
 	silenced  bool // the last subscription was cancelled by the consumers themselves
+	// sealed are the queues, by process, that a consumer has stopped to consume without being asked
+	// to: the Seq of its cancel. A consumer that was asked to stop is in let.
+	sealed map[processKey]int
+	let    map[processKey]bool
 
 	findings []Finding
 }
@@ -96,7 +104,7 @@ func NewBook(terms *Terms) *Book {
 		published: map[string]bool{}, offered: map[int]*Offer{}, bySeq: map[int]*Delivery{},
 		ofMessage: map[string][]*Delivery{}, open: map[string][]*Delivery{}, copies: map[int]*Copy{},
 		buried: map[entryKey]int{}, buriedAt: map[string]int{}, handlers: map[string]*Delivery{}, asked: map[string]bool{},
-		consuming: map[subscriptionKey]bool{},
+		consuming: map[subscriptionKey]bool{}, sealed: map[processKey]int{}, let: map[processKey]bool{},
 	}
 }
 
@@ -161,8 +169,14 @@ func (b *Book) take(e Event) {
 	case ProcessStarted:
 		delete(b.asked, e.Process)
 	case StopAsked:
+		if e.Consumer != "" {
+			b.let[processKey{e.Process, b.terms.Consumers[e.Consumer]}] = true
+			break
+		}
+		b.findSealed(e.Process)
 		b.asked[e.Process], b.stopped = true, true
 	case ProcessExited:
+		b.findSealed(e.Process)
 		if !b.asked[e.Process] {
 			b.find(Finding{
 				Guarantee: ProcessLives, Events: []int{e.Seq},
@@ -201,12 +215,31 @@ func (b *Book) subscribed(e Event) {
 	if e.Process == "" {
 		return
 	}
+	of := processKey{e.Process, e.Queue}
 	if e.Kind == Consuming {
 		b.consuming[k], b.silenced = true, false
+		delete(b.sealed, of)
 		return
 	}
 	delete(b.consuming, k)
+	if !e.Broker && !b.asked[e.Process] && !b.let[of] {
+		b.sealed[of] = e.Seq
+	}
 	b.silenced = !e.Broker && len(b.consuming) == 0
+}
+
+// findSealed says which queues a process has stopped to consume by itself, and has not come back to.
+func (b *Book) findSealed(process string) {
+	for _, k := range slices.SortedFunc(maps.Keys(b.sealed), func(x, y processKey) int { return b.sealed[x] - b.sealed[y] }) {
+		if k.process != process {
+			continue
+		}
+		b.find(Finding{
+			Guarantee: ConsumerGoesOn, Queue: k.queue, Events: []int{b.sealed[k]},
+			Text: fmt.Sprintf("the consumer cancelled its own consumer of queue %q, and did not come back", k.queue),
+		})
+		delete(b.sealed, k)
+	}
 }
 
 func (b *Book) routed(e Event) []string {

@@ -58,3 +58,17 @@ func (b *Book) moves(queue string) bool {
 	_, expires := b.Topology.Queues[queue].Args.Get("x-message-ttl")
 	return moves || expires
 }
+
+// runaway is more deliveries of one message to one process than any ladder of a case has attempts:
+// it is in a loop, and waiting for its end is of no use.
+const runaway = 50
+
+// RunsAway reports whether a message is delivered over and over again.
+func (b *Book) RunsAway() bool {
+	for _, ds := range b.ofMessage {
+		if len(ds) > runaway && ds[0].Message != "" {
+			return true
+		}
+	}
+	return false
+}

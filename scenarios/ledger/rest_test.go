@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/parkproof/parkproof/toxics/frame"
@@ -56,5 +57,55 @@ func TestAtRest(t *testing.T) {
 		if got := b.AtRest(); got != step.rest {
 			t.Errorf("%s: at rest is %t, want %t", step.name, got, step.rest)
 		}
+	}
+}
+
+func TestRunsAway(t *testing.T) {
+	l := New()
+	b := NewBook(&Terms{})
+	for n := range runaway + 1 {
+		b.Update(l.Events())
+		if b.RunsAway() {
+			t.Fatalf("%d deliveries of a message are taken for a loop", n)
+		}
+		l.Add(Event{Kind: Delivered, Process: "p", Queue: "jobs", Message: "m1"})
+	}
+	b.Update(l.Events())
+	if !b.RunsAway() {
+		t.Errorf("%d deliveries of a message are not taken for a loop", runaway+1)
+	}
+}
+
+func TestAConsumerThatCancelsItself(t *testing.T) {
+	consuming := Event{Kind: Consuming, Process: "p", Queue: "jobs", Consumer: "tag"}
+	cancelled := Event{Kind: Cancelled, Process: "p", Queue: "jobs", Consumer: "tag"}
+	byBroker := cancelled
+	byBroker.Broker = true
+	stop := Event{Kind: StopAsked, Process: "p"}
+	stopOne := Event{Kind: StopAsked, Process: "p", Consumer: "worker"}
+	for name, tt := range map[string]struct {
+		events []Event
+		found  bool
+	}{
+		"and does not come back":         {[]Event{consuming, cancelled, stop}, true},
+		"and comes back":                 {[]Event{consuming, cancelled, consuming, stop, cancelled}, false},
+		"when its process is to stop":    {[]Event{consuming, stop, cancelled}, false},
+		"when it is to stop":             {[]Event{consuming, stopOne, cancelled, stop}, false},
+		"no: the broker cancels it":      {[]Event{consuming, byBroker, stop}, false},
+		"and its process ends by itself": {[]Event{consuming, cancelled, {Kind: ProcessExited, Process: "p"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			for _, e := range tt.events {
+				l.Add(e)
+			}
+			account := Balance(l.Events(), Terms{Consumers: map[string]string{"worker": "jobs"}, Drained: true})
+			found := slices.ContainsFunc(account.Findings, func(f Finding) bool {
+				return f.Guarantee == ConsumerGoesOn && f.Text == `the consumer cancelled its own consumer of queue "jobs", and did not come back`
+			})
+			if found != tt.found {
+				t.Errorf("found is %t, want %t: %+v", found, tt.found, account.Findings)
+			}
+		})
 	}
 }

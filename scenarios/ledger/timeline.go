@@ -126,6 +126,9 @@ func Tell(events []Event, e Event) (who, what string) {
 	case ProcessExited:
 		return "consumer", fmt.Sprintf("process %q ends: %s", e.Process, e.Text)
 	case StopAsked:
+		if e.Consumer != "" {
+			return "parkproof", fmt.Sprintf("asks the consumer %q to stop", e.Consumer)
+		}
 		return "parkproof", fmt.Sprintf("asks the process %q to stop", e.Process)
 	case Blocked:
 		return "broker", "blocks the connection: " + e.Text

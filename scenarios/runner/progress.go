@@ -246,6 +246,9 @@ func (p *Plain) CaseEnded(c reports.Case) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.board.end(&c)
+	if c.Unrun() {
+		return // why has been said once, for all of them
+	}
 	p.last = p.clock.now()
 	lines := []string{caseLine(&c)}
 	if why := whyLine(&c); why != "" && c.Verdict != reports.Passed {
@@ -372,7 +375,7 @@ func (t *Terminal) CaseEnded(c reports.Case) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.board.end(&c)
-	if !alarming(c.Verdict) {
+	if !alarming(c.Verdict) || c.Unrun() {
 		return
 	}
 	lines := []string{t.paint("31", caseLine(&c))}

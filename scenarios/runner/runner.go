@@ -164,7 +164,7 @@ func (r *brokerRun) pool(ctx context.Context, b platform, parallel int, booting 
 		workers.Go(func() {
 			for c := range queue {
 				if why := r.isUnusable(); why != "" {
-					r.end(r.unrun(c, b.Name(), reports.Broken, "it was not run, since the adapter cannot be used: "+why))
+					r.end(r.unrun(c, b.Name(), reports.Broken, "the adapter cannot be used: "+why))
 					continue
 				}
 				r.first.Do(func() { r.record.FirstCaseSeconds = time.Since(booting).Seconds() })

@@ -25,6 +25,9 @@ const (
 	cleaning = 30 * time.Second
 	// shownMessages is how many messages a timeline follows where a case has many.
 	shownMessages = 3
+	// shownLines is how many lines of a timeline a record keeps, half of them from its beginning and
+	// half from its end: a message in a loop makes thousands an instant.
+	shownLines = 400
 	// shownFindings is how many findings of one kind a record keeps: a thousand lost messages are
 	// one fact.
 	shownFindings = 5
@@ -174,7 +177,7 @@ func (s *scenario) play(ctx context.Context, w world) {
 // of the consumer.
 func timely(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %s", ctx.Err(), err)
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return err
 }
@@ -214,7 +217,11 @@ func (s *scenario) judge(ctx context.Context, w world) {
 	var inapplicable *steps.NotApplicable
 	var unknown *steps.Unknown
 	switch {
-	case s.stepErr == nil, errors.As(s.stepErr, &failure):
+	case s.stepErr == nil:
+	case ctx.Err() != nil && errors.Is(s.stepErr, ctx.Err()):
+		s.broken(s.stepErr)
+		return
+	case errors.As(s.stepErr, &failure):
 	case errors.As(s.stepErr, &unsupported):
 		s.unsupported(unsupported.Error())
 		return
@@ -339,7 +346,17 @@ func (s *scenario) account(w world, account ledger.Account, failure *steps.Failu
 	if failure == nil && len(account.Findings) == 0 {
 		return // a timeline is evidence for what went wrong
 	}
-	for _, line := range ledger.Timeline(w.Events(), follow, marks) {
+	lines := ledger.Timeline(w.Events(), follow, marks)
+	left := len(lines) - shownLines
+	for i, line := range lines {
+		if left > 0 && i >= shownLines/2 && i < len(lines)-shownLines/2 {
+			if i == shownLines/2 {
+				s.record.Timeline = append(s.record.Timeline, reports.Moment{
+					Seconds: line.At.Seconds(), Who: "parkproof", What: fmt.Sprintf("leaves out %d lines of this timeline", left),
+				})
+			}
+			continue
+		}
 		s.record.Timeline = append(s.record.Timeline, reports.Moment{
 			Seconds: line.At.Seconds(), Who: line.Who, What: s.broker.Hide(line.What), Marked: line.Marked,
 		})
