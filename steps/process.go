@@ -117,6 +117,7 @@ func (w *World) process(ctx context.Context, name string, ladder []time.Duration
 
 func (p *consumerProcess) start(ctx context.Context) error {
 	w := p.world
+	known := w.known()
 	wire, err := toxics.Listen(ctx, toxics.Options{
 		Upstream: w.Broker.Addr(), Process: p.name, Ledger: w.Ledger, Identify: w.identify,
 		ConfirmDelay: ConfirmDelay, Number: w.number,
@@ -160,6 +161,9 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	w.names.Store(&conventions{ready.Conventions})
 	if w.OnReady != nil {
 		w.OnReady(ready)
+	}
+	if err := w.unowned(p, known); err != nil {
+		return err
 	}
 	return p.unsupported()
 }

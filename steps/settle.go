@@ -118,12 +118,14 @@ func (w *World) awaitNobody(ctx context.Context) error {
 	return nil
 }
 
-// queues are all queues that the scenario knows of.
+// queues are all queues of the scenario.
 func (w *World) queues() []string {
 	var names []string
 	w.look(func(b *ledger.Book) bool {
 		for name := range b.Topology.Queues {
-			names = append(names, name)
+			if w.mine(name) {
+				names = append(names, name)
+			}
 		}
 		return true
 	})
@@ -197,7 +199,7 @@ func (w *World) awaitExpiry(ctx context.Context) error {
 	holding := map[string]time.Duration{}
 	w.look(func(b *ledger.Book) bool {
 		for name, q := range b.Topology.Queues {
-			if ttl, ok := q.Args.Integer(amqp.QueueMessageTTLArg); ok && !q.Exclusive {
+			if ttl, ok := q.Args.Integer(amqp.QueueMessageTTLArg); ok && !q.Exclusive && w.mine(name) {
 				holding[name] = time.Duration(ttl) * time.Millisecond
 			}
 		}

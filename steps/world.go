@@ -3,12 +3,15 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +74,9 @@ type World struct {
 	vhost  string
 	owned  bool   // the virtual host was made for this scenario
 	prefix string // of every name, where the virtual host is shared
-	conn   *amqp.Connection
+	// foreign are names in a shared virtual host that are, or may be, somebody else's.
+	foreign map[string]bool
+	conn    *amqp.Connection
 	// publisher is in confirm mode; topology declares.
 	publisher, topology *amqp.Channel
 	drainer             *amqp.Channel // takes messages out; nil until it is needed
@@ -111,7 +116,7 @@ func NewWorld(ctx context.Context, s Settings) (*World, error) {
 	w := &World{
 		Settings: s, Ledger: ledger.New(),
 		processes: map[string]*consumerProcess{}, consumers: map[string]*consumer{}, declared: map[string]declared{},
-		bodies: map[[sha256.Size]byte]string{}, calls: map[string]int{}, held: map[string][]heldCall{},
+		foreign: map[string]bool{}, bodies: map[[sha256.Size]byte]string{}, calls: map[string]int{}, held: map[string][]heldCall{},
 		terms: ledger.Terms{
 			Consumers: map[string]string{}, Kept: map[string]bool{}, DroppedOnPurpose: map[string]bool{},
 			MayExpire: map[string]bool{}, ExpectedCodes: map[uint16]bool{},
@@ -375,10 +380,10 @@ func (w *World) Close(ctx context.Context) error {
 		errs = append(errs, p.end(ctx, 0))
 	}
 	w.settling.Wait()
+	if w.conn != nil && !w.owned {
+		errs = append(errs, w.removeAll(ctx))
+	}
 	if w.conn != nil && !w.conn.IsClosed() {
-		if !w.owned {
-			errs = append(errs, w.removeAll())
-		}
 		if err := w.conn.CloseDeadline(time.Now().Add(ours)); err != nil && !errors.Is(err, amqp.ErrClosed) {
 			errs = append(errs, fmt.Errorf("closing parkproof's own connection: %w", err))
 		}
@@ -390,29 +395,125 @@ func (w *World) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeAll removes what the scenario declared, from a virtual host that is not its own.
-func (w *World) removeAll() error {
-	var errs []error
-	var topology *ledger.Topology
-	w.look(func(b *ledger.Book) bool { topology = b.Topology; return true })
-	ch, err := w.conn.Channel()
+// removeAll removes what the scenario declared, from a virtual host that is not its own. It takes a
+// connection of its own: the scenario's may have been closed.
+func (w *World) removeAll(ctx context.Context) error {
+	conn, err := w.Broker.Dial(ctx, w.vhost)
 	if err != nil {
 		return fmt.Errorf("removing what the scenario declared: %w", err)
 	}
-	for name := range topology.Queues {
-		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
-			errs = append(errs, fmt.Errorf("removing queue %q: %w", name, err))
-			break // the channel is closed
+	defer conn.Close()
+	var queues, exchanges []string
+	w.look(func(b *ledger.Book) bool {
+		queues = slices.Sorted(maps.Keys(b.Topology.Queues))
+		exchanges = slices.Sorted(maps.Keys(b.Topology.Exchanges))
+		return true
+	})
+	remove := func(kind, name string, how func(*amqp.Channel) error) error {
+		ch, err := conn.Channel() // each its own: a refusal closes it
+		if err != nil {
+			return fmt.Errorf("removing %s %q: %w", kind, name, err)
+		}
+		defer ch.Close()
+		if err := how(ch); err != nil {
+			return fmt.Errorf("removing %s %q: %w", kind, name, err)
+		}
+		return nil
+	}
+	var errs []error
+	for _, name := range queues {
+		if w.mine(name) {
+			errs = append(errs, remove("queue", name, func(ch *amqp.Channel) error {
+				_, err := ch.QueueDelete(name, false, false, false)
+				return err
+			}))
 		}
 	}
-	for name := range topology.Exchanges {
-		if name == "" || strings.HasPrefix(name, "amq.") {
-			continue
-		}
-		if err := ch.ExchangeDelete(name, false, false); err != nil {
-			errs = append(errs, fmt.Errorf("removing exchange %q: %w", name, err))
-			break
+	for _, name := range exchanges {
+		if w.mine(name) {
+			errs = append(errs, remove("exchange", name, func(ch *amqp.Channel) error { return ch.ExchangeDelete(name, false, false) }))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// mine reports whether a queue or an exchange may be emptied and removed. In a virtual host that
+// others use that is what carries the scenario's prefix, and what unowned has looked at.
+func (w *World) mine(name string) bool {
+	if w.owned || strings.Contains(name, w.prefix) {
+		return true
+	}
+	if w.foreign[name] {
+		return false
+	}
+	c := w.conventions()
+	_, exchange := templated(c.RetryExchange, name)
+	return exchange || c.isRetryQueue(name) || c.isParkedQueue(name)
+}
+
+// known are the queues and exchanges that the scenario knows of, with their kind before the name.
+func (w *World) known() map[string]bool {
+	known := map[string]bool{}
+	w.look(func(b *ledger.Book) bool {
+		for name := range b.Topology.Queues {
+			known["queue "+name] = true
+		}
+		for name := range b.Topology.Exchanges {
+			known["exchange "+name] = true
+		}
+		return true
+	})
+	return known
+}
+
+// unowned makes sure, where the virtual host is shared, that no queue or exchange that the library
+// gives a name of its own was there before: it would be emptied and removed with the scenario's.
+// What was not known before the process started counts as somebody else's, since a process that
+// declares at its start cannot be told from one that finds what is there.
+func (w *World) unowned(p *consumerProcess, known map[string]bool) error {
+	if w.owned {
+		return nil
+	}
+	c := w.conventions()
+	queues := []string{c.parkedQueue(w.prefix)}
+	exchanges := []string{}
+	for _, rung := range p.rungs() {
+		queues = append(queues, c.retryQueue(w.prefix, rung))
+		exchanges = append(exchanges, strings.NewReplacer("{queue}", w.prefix, "{delay}", strconv.FormatInt(rung.Milliseconds(), 10)).Replace(c.RetryExchange))
+	}
+	check := func(kind, name string, ask func(*amqp.Channel) error) error {
+		if name == "" || strings.Contains(name, w.prefix) || known[kind+" "+name] {
+			return nil
+		}
+		ch, err := w.conn.Channel()
+		if err != nil {
+			return fmt.Errorf("opening a channel: %w", err)
+		}
+		err = ask(ch)
+		var refused *amqp.Error
+		switch {
+		case err == nil:
+			_ = ch.Close()
+		case !errors.As(err, &refused):
+			return fmt.Errorf("looking at %s %q: %w", kind, name, err)
+		case refused.Code == amqp.NotFound:
+			return nil
+		}
+		w.foreign[name] = true
+		return &NotApplicable{Why: fmt.Sprintf(
+			"the %s %q of the consumer is in this shared virtual host already, and may be in use: give parkproof a virtual host of its own", kind, name)}
+	}
+	var errs []error // all are looked at: what is foreign must be known
+	for _, name := range queues {
+		errs = append(errs, check("queue", name, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
+			return err
+		}))
+	}
+	for _, name := range exchanges {
+		errs = append(errs, check("exchange", name, func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclarePassive(name, amqp.ExchangeFanout, false, false, false, false, nil)
+		}))
+	}
+	return cmp.Or(errs...)
 }

@@ -82,7 +82,18 @@ func command() *cobra.Command {
 		Long:          "parkproof proves, against a real RabbitMQ, that a message consumer retries and parks what it cannot\nprocess without losing, duplicating or re-broadcasting it.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs, // so that a command that is none comes here
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			meant := ""
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				meant = fmt.Sprintf("did you mean %s? ", near[0])
+			}
+			return usage("there is no command %q: %sparkproof --help shows them all", args[0], meant)
+		},
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: %s --help shows the flags", err, cmd.CommandPath())

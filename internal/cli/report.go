@@ -16,6 +16,24 @@ const (
 	junitFile = "junit.xml"
 )
 
+// prepare makes the report's folder and finds out, before anything is run, whether files can be
+// written there.
+func prepare(folder string) error {
+	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+		return usage("--out %s is a file: give a folder", folder)
+	}
+	err := os.MkdirAll(folder, 0o755)
+	if err == nil {
+		probe := filepath.Join(folder, ".parkproof-probe")
+		err = replace(probe, []byte("can this be written?\n"))
+		_ = os.Remove(probe)
+	}
+	if err != nil {
+		return &codeError{reports.ExitBroken, fmt.Errorf("no report can be written to %s: %w", folder, err)}
+	}
+	return nil
+}
+
 // write writes the report's files, each whole or not at all.
 func write(folder string, run *reports.Run) error {
 	for _, file := range []struct {

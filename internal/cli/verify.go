@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,8 +99,8 @@ func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []stri
 		}
 		adapter = []string{self, "reference"}
 	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return &codeError{reports.ExitBroken, fmt.Errorf("making the folder for the report: %w", err)}
+	if err := prepare(f.out); err != nil {
+		return err
 	}
 	run := runner.Run(ctx, runner.Options{
 		Cases: cases, Brokers: specs, Command: adapter, Parallel: f.parallel, Timeout: f.timeout,
@@ -110,13 +111,47 @@ func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []stri
 	run.Command = append([]string{"parkproof", "verify"}, shownFlags(f)...)
 	reports.WriteSummary(stdout, run, reports.StyleFor(os.Stdout))
 	if err := write(f.out, run); err != nil {
-		return &codeError{max(run.ExitCode, reports.ExitFailed), err}
+		code := run.ExitCode
+		if code != reports.ExitFailed {
+			code = reports.ExitBroken
+		}
+		return &codeError{code, err}
 	}
 	fmt.Fprintf(stdout, "Report: %s, %s\n", filepath.Join(f.out, runFile), filepath.Join(f.out, junitFile))
 	if run.ExitCode != reports.ExitPassed {
-		return &codeError{code: run.ExitCode}
+		return &codeError{run.ExitCode, outcome(run)}
 	}
 	return nil
+}
+
+// outcome is one line about a run that did not pass: what the exit code says, and where it began.
+func outcome(run *reports.Run) error {
+	if run.Interrupted {
+		return fmt.Errorf("the run was interrupted; %d cases had run", len(run.Cases))
+	}
+	if run.ExitCode != reports.ExitFailed {
+		for _, b := range run.Brokers {
+			if b.Error != "" {
+				line, _, _ := strings.Cut(b.Error, "\n")
+				return errors.New(strings.TrimSuffix(line, "; the end of its log:"))
+			}
+		}
+	}
+	for _, is := range []struct {
+		verdict reports.Verdict
+		words   string
+	}{
+		{reports.Failed, "failed"}, {reports.Fixed, "passed though listed as known"}, {reports.Broken, "broken"}, {reports.Unknown, "unknown"},
+	} {
+		at := slices.IndexFunc(run.Cases, func(c reports.Case) bool { return c.Verdict == is.verdict })
+		if at < 0 {
+			continue
+		}
+		first := run.Cases[at]
+		return fmt.Errorf("%d of %d cases %s, first %s: %s",
+			run.Count(is.verdict), len(run.Cases), is.words, first.ID, reports.OneLine(first.Reason))
+	}
+	return errors.New("no case passed")
 }
 
 // plan chooses the cases and reads the brokers, and finds what is wrong with the flags before

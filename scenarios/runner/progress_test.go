@@ -339,7 +339,7 @@ func TestTerminalStripsWhatComesFromOutside(t *testing.T) {
 	p.CaseStarted("X\x1b[2J", "na\x07me\n", "lo\x1b]0;t\acal")
 	c.pass(redrawEvery)
 	bad := ended("X\x1b[2J", "na\x07me\n", "lo\x1b]0;t\acal", reports.Broken, 1)
-	bad.Reason = "amqp://u:secret@h\x1b[1m\nsecond"
+	bad.Try, bad.Reason = 1, "amqp://u:secret@h\x1b[1m\nsecond"
 	p.CaseEnded(bad)
 	p.Line("\x1b[5mblink\nsecond")
 	p.End()

@@ -151,6 +151,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "late unknown", step: "it is seen in the end", world: fakeWorld{late: &steps.Unknown{Why: "nothing to see"}}, verdict: reports.Unknown, reason: "nothing to see", status: "failed"},
 		{name: "breach", step: "it works", world: fakeWorld{breach: &adapter.BrokenError{Text: "it answered twice"}}, verdict: reports.Broken, reason: "it answered twice", status: "passed"},
 		{name: "breach and failure", step: "it fails", world: fakeWorld{breach: &adapter.BrokenError{Text: "it answered twice"}}, verdict: reports.Broken, reason: "it answered twice", status: "failed"},
+		{name: "breach after unsupported", step: "it is not supported", world: fakeWorld{breach: &adapter.BrokenError{Text: "it answered twice"}}, verdict: reports.Broken, reason: "it answered twice", status: "broken"},
 		{name: "settling breaks", step: "it works", world: fakeWorld{settle: errors.New("the queues are gone")}, verdict: reports.Broken, reason: "settling: the queues are gone", status: "passed"},
 		{name: "settling breaks after a failure", step: "it fails", world: fakeWorld{settle: errors.New("the queues are gone")}, verdict: reports.Failed, reason: "expected m1", status: "failed"},
 		{name: "nothing was delivered", step: "it works", world: fakeWorld{account: unseen}, verdict: reports.Unknown, reason: "no delivery was observed", status: "passed"},

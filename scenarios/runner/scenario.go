@@ -136,6 +136,10 @@ func (s *scenario) run(ctx context.Context) reports.Case {
 	if err := w.Close(cleanup); err != nil && s.record.Verdict == reports.Passed {
 		s.broken(err)
 	}
+	// Only now all that the adapter said has been read.
+	if breach := w.Breach(); breach != nil && s.record.Verdict != reports.Broken {
+		s.broken(breach)
+	}
 	return s.done()
 }
 
@@ -203,7 +207,7 @@ func (s *scenario) note(w world, status godog.StepResultStatus, err error, took 
 		s.stepErr = err
 		step.Status, step.Error = "failed", s.broker.Hide(err.Error())
 		var failure *steps.Failure
-		if !errors.As(err, &failure) {
+		if !errors.As(err, &failure) || errors.Is(err, context.DeadlineExceeded) {
 			step.Status = "broken"
 		}
 	}
