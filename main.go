@@ -6,10 +6,12 @@ import (
 	"os"
 
 	"github.com/parkproof/parkproof/internal/cli"
+	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/scenarios/process"
 )
 
 func main() {
 	process.SuperviseIfAsked()
+	ledger.TuneCollector()
 	os.Exit(cli.Main(os.Args[1:]))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -92,9 +93,35 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 				stub.Close()
 				return
 			}
-			l.pass(stub, l.take(d, chunk))
+			l.pass(stub, l.takeWaiting(d, chunk, stub.Input))
 		}
 	}
+}
+
+// waitingChunks is how many chunks may wait for the tap: a client writes an ack at a time, and what came
+// while the tap was at work goes on in one piece. It bounds what is read ahead of a broker or consumer
+// that takes nothing, at 2 MiB.
+const waitingChunks = 64
+
+// GetBufferSize is how many chunks toxiproxy keeps for the tap.
+func (t *Tap) GetBufferSize() int { return waitingChunks }
+
+// takeWaiting takes the chunk and those that wait behind it, until half a piece has come together,
+// and returns what may be passed on now.
+func (l *Link) takeWaiting(d *direction, chunk *stream.StreamChunk, input <-chan *stream.StreamChunk) *stream.StreamChunk {
+	passed := l.take(d, chunk)
+	for first := true; passed != nil && len(passed.Data) < pieceSize/2 && len(input) > 0; first = false {
+		if first {
+			// The chunk's memory behind what is passed on is the reader's, which still needs it.
+			passed = &stream.StreamChunk{Data: slices.Clip(passed.Data), Timestamp: passed.Timestamp}
+		}
+		next := l.take(d, <-input)
+		if next == nil {
+			break // it was no AMQP
+		}
+		passed.Data = append(passed.Data, next.Data...)
+	}
+	return passed
 }
 
 // pieceSize bounds, in bytes, the chunks that are handed on, and is the buffer that they are read

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2/stream"
+
 	"github.com/parkproof/parkproof/scenarios/ledger"
 	"github.com/parkproof/parkproof/toxics/frame"
 )
@@ -107,6 +109,46 @@ func TestBytesArriveUnchanged(t *testing.T) {
 
 // Frames longer than a piece, towards one who reads late, so that the next is there when the writer
 // comes for it.
+func TestWhatWaitedGoesOnInOnePiece(t *testing.T) {
+	book := ledger.New()
+	l := newLink(Options{Ledger: book, Identify: func(c *ledger.Content) string { return c.Properties.MessageID }}, 1, nil, nil)
+	var raw []byte
+	for n := range uint64(20) {
+		raw = append(raw, content(t, 1, &frame.BasicDeliver{ConsumerTag: "t", DeliveryTag: n + 1}, fmt.Sprint("m", n), []byte("body"))...)
+	}
+	for _, size := range []int{1, 7, 33, len(raw) / 2, len(raw)} {
+		d := &direction{fromBroker: true, reader: frame.NewReader(0), maxFrame: frame.DefaultMaxFrame}
+		input := make(chan *stream.StreamChunk, len(raw)/size+1)
+		for rest := raw; len(rest) > 0; {
+			n := min(size, len(rest))
+			input <- &stream.StreamChunk{Data: bytes.Clone(rest[:n])}
+			rest = rest[n:]
+		}
+		before := len(book.Events())
+		if got := l.takeWaiting(d, <-input, input); got == nil || !bytes.Equal(got.Data, raw) {
+			t.Errorf("in chunks of %d bytes: other bytes, or not all", size)
+		}
+		if seen := len(book.Events()) - before; seen != 20 {
+			t.Errorf("in chunks of %d bytes: %d deliveries seen, want 20", size, seen)
+		}
+	}
+}
+
+func TestAPieceDoesNotGrowForEver(t *testing.T) {
+	l := newLink(Options{Ledger: ledger.New(), Identify: func(*ledger.Content) string { return "" }}, 1, nil, nil)
+	d := l.sides[1]
+	chunk := func() *stream.StreamChunk {
+		return &stream.StreamChunk{Data: content(t, 1, &frame.BasicDeliver{ConsumerTag: "t", DeliveryTag: 1}, "m", make([]byte, 20_000))}
+	}
+	input := make(chan *stream.StreamChunk, 5)
+	for range cap(input) {
+		input <- chunk()
+	}
+	if got := l.takeWaiting(d, chunk(), input); len(got.Data) > pieceSize || len(input) != 4 {
+		t.Errorf("%d bytes in one piece, and %d chunks left, want 4", len(got.Data), len(input))
+	}
+}
+
 func TestLongFramesToALateReader(t *testing.T) {
 	leakFree(t)
 	r := newRig(t)
