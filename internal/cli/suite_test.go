@@ -1,0 +1,58 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/parkproof/parkproof/features"
+	"github.com/parkproof/parkproof/reports"
+	"github.com/parkproof/parkproof/scenarios/runner"
+)
+
+// TestTheReferencePassesEveryCase is the main job on a private node of the installed server.
+func TestTheReferencePassesEveryCase(t *testing.T) {
+	installed(t)
+	cases, err := runner.Load(features.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, options{}, "verify", "--broker", "local", "--parallel", "8")
+	r.passes()
+	if got := r.record().Count(reports.Passed); got != len(cases) {
+		t.Errorf("%d of %d cases passed\n%s", got, len(cases), tail(r.stdout.String()))
+	}
+}
+
+// TestTheReferencePassesOnAContainer runs a case of each area on an image that is there.
+func TestTheReferencePassesOnAContainer(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").Output()
+	if err != nil {
+		t.Skipf("LOUD: no Docker engine answers; nothing is run on a container: %v", err)
+	}
+	image := ""
+	for _, name := range strings.Fields(string(out)) {
+		if strings.Contains(name, "rabbitmq:") && strings.HasSuffix(name, "-management") {
+			image = name
+		}
+	}
+	if image == "" {
+		t.Skip("LOUD: there is no image of RabbitMQ here; nothing is run on a container")
+	}
+	ids := []string{"ATT-003", "FLR-008", "ISO-001", "ORG-001", "PRK-004", "PRP-003", "RTY-012", "TOP-005"}
+	args := []string{"verify", "--broker", "image:" + image}
+	for _, id := range ids {
+		args = append(args, "--case", id)
+	}
+	r := run(t, options{}, args...)
+	r.passes()
+	record := r.record()
+	if got := record.Count(reports.Passed); got != len(ids) {
+		t.Errorf("%d of %d cases passed on %s\n%s", got, len(ids), image, tail(r.stdout.String()))
+	}
+	if b := record.Brokers[0]; b.Provider != "container" || b.Digest == "" || b.Version == "" {
+		t.Errorf("the record of the broker is %+v", b)
+	}
+}
