@@ -43,6 +43,12 @@ type consumerProcess struct {
 func (w *World) processSteps(s Words) {
 	s.Step(`^the consumer's process is closed$`, func(ctx context.Context) error { return w.closeProcess(ctx, defaultProcess, true) })
 	s.Step(`^the consumer's process is closed and started again$`, func(ctx context.Context) error { return w.restart(ctx, true) })
+	s.Step(`^the consumer's process is started again$`, func(ctx context.Context) error {
+		if p := w.processes[defaultProcess]; p != nil && !p.ended {
+			return errors.New("the consumer's process still runs: close it first")
+		}
+		return w.restart(ctx, true)
+	})
 	s.Step(`^the consumer's process is closed without finishing and started again$`, func(ctx context.Context) error { return w.restart(ctx, false) })
 	s.Step(`^the consumer's process is asked to close and "([^"]*)" lets go of "([^"]*)"$`, func(ctx context.Context, name, message string) error {
 		return w.closeWhileHeld(ctx, name, message, ok)

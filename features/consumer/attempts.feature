@@ -140,9 +140,10 @@ Feature: Attempts are counted on the message, by the library's own header
   Scenario: The count outlives the process
     A count in memory starts again with each deploy, and a poison message never parks.
 
-    Given "worker" always fails "m1"
+    Given "worker" holds "m1" in the handler
     When "m1" is published to "jobs"
-    And "worker" has failed "m1"
-    And the consumer's process is closed and started again
+    And "worker" has "m1" in the handler
+    And the process of "worker" is asked to close and it fails "m1"
+    And the consumer's process is started again
     Then "worker" is given "m1" 4 times, as attempts 1, 2, 3, 4
     And "m1" is parked once
