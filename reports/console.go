@@ -396,11 +396,16 @@ func (p *page) counts(r *Run) {
 		p.line(row)
 	}
 	for _, b := range r.Brokers {
-		if b.Error != "" {
+		if b.Error != "" && !r.unrunOn(b) {
 			p.hang(p.style.paint(yellow, "! "), 2, outsideLine(b.Name)+" could not be had: "+outsideLine(b.Error), yellow)
 		}
 	}
 	p.blank()
+}
+
+// unrunOn reports whether cases were not run on the broker: then it has been said why.
+func (r *Run) unrunOn(b Broker) bool {
+	return slices.ContainsFunc(r.Cases, func(c Case) bool { return c.Broker == b.Name && c.Unrun() })
 }
 
 // outcome is the last line: what the run came to.

@@ -98,7 +98,9 @@ func (r *brokerRun) run(ctx context.Context) {
 	}
 	if err != nil {
 		r.record.Error = err.Error()
-		r.options.Progress.Line(err.Error())
+		if strings.Contains(r.record.Error, "\n") { // the end of its log; a single line is in the summary
+			r.options.Progress.Line(r.record.Error)
+		}
 		for _, c := range r.options.Cases {
 			r.end(r.unrun(c, r.spec.String(), reports.Broken, "the broker could not be had: "+firstLine(err.Error())))
 		}
