@@ -126,7 +126,7 @@ func NewWorld(ctx context.Context, s Settings) (*World, error) {
 	w.book = ledger.NewBook(&w.terms)
 	if s.Broker.Can(broker.Vhosts) {
 		w.vhost, w.owned = s.Broker.VhostName(), true
-		if err := s.Broker.CreateVhost(ctx, w.vhost); err != nil {
+		if err := w.createVhost(ctx); err != nil {
 			return nil, err
 		}
 	} else {
@@ -137,6 +137,21 @@ func NewWorld(ctx context.Context, s Settings) (*World, error) {
 		return nil, errors.Join(err, w.Close(context.WithoutCancel(ctx)))
 	}
 	return w, nil
+}
+
+// createVhost makes the scenario's virtual host. A request that is given up half-way may still be
+// carried out, so it is seen to its end even where the case's time is over.
+func (w *World) createVhost(ctx context.Context) error {
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), ours)
+	defer cancel()
+	err := w.Broker.CreateVhost(patient, w.vhost)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, w.deleteVhost(ctx))
 }
 
 // connect opens parkproof's own connection, straight to the broker.
@@ -390,9 +405,17 @@ func (w *World) Close(ctx context.Context) error {
 	}
 	w.watchers.Wait()
 	if w.owned {
-		errs = append(errs, w.Broker.DeleteVhost(ctx, w.vhost))
+		errs = append(errs, w.deleteVhost(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// deleteVhost removes the scenario's virtual host, in a time of its own: whatever else took too
+// long, it must not stay on a broker that goes on.
+func (w *World) deleteVhost(ctx context.Context) error {
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), ours)
+	defer cancel()
+	return w.Broker.DeleteVhost(cleanup, w.vhost)
 }
 
 // removeAll removes what the scenario declared, from a virtual host that is not its own. It takes a

@@ -133,8 +133,12 @@ func (s *scenario) run(ctx context.Context) reports.Case {
 	s.judge(ctx, w)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 	defer cancel()
-	if err := w.Close(cleanup); err != nil && s.record.Verdict == reports.Passed {
-		s.broken(err)
+	if err := w.Close(cleanup); err != nil {
+		if s.record.Verdict == reports.Passed {
+			s.broken(err)
+		} else {
+			s.record.Warnings = append(s.record.Warnings, "something may be left: "+s.broker.Hide(err.Error()))
+		}
 	}
 	// Only now all that the adapter said has been read.
 	if breach := w.Breach(); breach != nil && s.record.Verdict != reports.Broken {
