@@ -135,8 +135,10 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, wire.Close())
 	}
-	a, err := adapter.Start(ctx, adapter.Options{
-		Command: w.Command, URL: amqpURL,
+	starting, stop := context.WithTimeout(ctx, answer)
+	defer stop()
+	a, err := adapter.Start(starting, adapter.Options{
+		Command: w.Command, Control: w.Control, URL: amqpURL,
 		OnEvent:   func(e protocol.Event) { w.event(p, e) },
 		OnWarning: func(text string) { w.warn(w.Broker.Hide(text)) },
 		Hide:      w.Broker.Hide,

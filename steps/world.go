@@ -56,8 +56,9 @@ func DefaultLadder() []time.Duration {
 // Settings are what a scenario is run with.
 type Settings struct {
 	Broker *broker.Broker
-	// Command starts the adapter.
+	// Command starts the adapter; Control lets it speak on a socket.
 	Command []string
+	Control bool
 	// Case is the case's id.
 	Case string
 	// Needs are the capabilities that the case's tags ask for.

@@ -3,7 +3,10 @@
 package cli_test
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,5 +57,26 @@ func TestTheReferencePassesOnAContainer(t *testing.T) {
 	}
 	if b := record.Brokers[0]; b.Provider != "container" || b.Digest == "" || b.Version == "" {
 		t.Errorf("the record of the broker is %+v", b)
+	}
+}
+
+// TestAnAdapterOnASocket lets the reference speak on a socket, behind a program that prints to its
+// stdout what would break the protocol there.
+func TestAnAdapterOnASocket(t *testing.T) {
+	url := asAdministrator(t)
+	script := filepath.Join(t.TempDir(), "prints.sh")
+	text := fmt.Sprintf("#!/bin/sh\necho 'a banner, and no JSON'\nexec %q reference\n", program)
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, options{}, "verify", "--broker", url, "--control", "--case", "RTY-004", "--case", "ATT-012", "--", script)
+	r.passes()
+	if got := r.record().Count(reports.Passed); got != 2 {
+		t.Errorf("%d cases passed\n%s", got, tail(r.stdout.String()))
+	}
+	over := run(t, options{}, "verify", "--broker", url, "--control", "--case", "RTY-004", "--", "cat")
+	over.says(reports.ExitBroken, "the adapter ended (exited with code 0) before it connected to the socket in PARKPROOF_CONTROL")
+	if left := vhosts(t); len(left) > 0 {
+		t.Errorf("virtual hosts are left: %q", left)
 	}
 }

@@ -29,6 +29,7 @@ type verifyFlags struct {
 	out      string
 	timeout  time.Duration
 	dryRun   bool
+	control  bool
 }
 
 func verifyCommand() *cobra.Command {
@@ -64,6 +65,7 @@ failed, 64 the command line cannot be understood.`,
 	flags.IntVar(&f.parallel, "parallel", 4*runtime.NumCPU(), "how many cases run side by side")
 	flags.StringVar(&f.out, "out", "parkproof-report", "folder for run.json and junit.xml")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "the longest that one case may take")
+	flags.BoolVar(&f.control, "control", false, "speak with the adapter on a socket, named in PARKPROOF_CONTROL: for libraries that print")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only say which cases would run")
 	must(c.RegisterFlagCompletionFunc("case", completeCases))
 	must(c.RegisterFlagCompletionFunc("broker", cobra.FixedCompletions([]string{"auto", "local", "image:", "amqp://"}, cobra.ShellCompDirectiveNoSpace)))
@@ -103,7 +105,7 @@ func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []stri
 		return err
 	}
 	run := runner.Run(ctx, runner.Options{
-		Cases: cases, Brokers: specs, Command: adapter, Parallel: f.parallel, Timeout: f.timeout,
+		Cases: cases, Brokers: specs, Command: adapter, Control: f.control, Parallel: f.parallel, Timeout: f.timeout,
 		Progress: runner.ProgressFor(os.Stdout),
 	})
 	run.Tool = reports.Tool{Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}

@@ -42,6 +42,9 @@ type Options struct {
 	Command []string
 	// URL is the AMQP URL that the consumer connects to.
 	URL string
+	// Control asks the adapter to speak on a Unix socket, named in PARKPROOF_CONTROL, instead of
+	// stdin and stdout: its stdout is then part of its log.
+	Control bool
 	// Env are further variables, as KEY=value.
 	Env []string
 	// OnEvent is called, from one goroutine, for each event in the order of arrival.
@@ -56,6 +59,7 @@ type Options struct {
 type Adapter struct {
 	process *process.Process
 	options Options
+	in      io.WriteCloser // its stdin, or its socket
 
 	turn   chan struct{} // one request a line, whole; a lock that can be given up
 	ending chan struct{} // closed when the adapter was told to end, or killed
@@ -123,28 +127,64 @@ func Start(ctx context.Context, o Options) (*Adapter, error) {
 		o.Hide = func(text string) string { return text }
 	}
 	env := append(os.Environ(), protocol.EnvURL+"="+o.URL)
+	var socket *control
+	if o.Control {
+		var err error
+		if socket, err = openControl(); err != nil {
+			return nil, err
+		}
+		env = append(env, socket.variable())
+	}
 	p, err := process.Start(ctx, process.Command{
 		Path: o.Command[0], Args: o.Command[1:], Env: append(env, o.Env...),
-		PipeStdin: true, PipeStdout: true, PipeStderr: true,
+		PipeStdin: !o.Control, PipeStdout: true, PipeStderr: true,
 	})
 	if err != nil {
+		if socket != nil {
+			_ = socket.close()
+		}
 		return nil, &BrokenError{Text: fmt.Sprintf("the adapter could not be started: %v", err)}
 	}
+	if socket != nil {
+		return startOn(ctx, socket, p, o)
+	}
+	return speak(p, o, p.Stdin, p.Stdout, p.Stderr), nil
+}
+
+// startOn waits for the adapter on its socket; what it prints is its log.
+func startOn(ctx context.Context, socket *control, p *process.Process, o Options) (*Adapter, error) {
+	conn, err := socket.accept(ctx, p)
+	if closed := socket.close(); err == nil && closed != nil {
+		_ = conn.Close()
+		err = closed
+	}
+	if err != nil {
+		_, _ = p.Kill(context.WithoutCancel(ctx))
+		_, _ = p.Stdout.Close(), p.Stderr.Close()
+		return nil, err
+	}
+	return speak(p, o, writeHalf{conn}, conn, p.Stderr, p.Stdout), nil
+}
+
+// speak begins to read what the adapter says, and its logs.
+func speak(p *process.Process, o Options, in io.WriteCloser, out io.ReadCloser, logs ...io.ReadCloser) *Adapter {
 	a := &Adapter{
-		process: p, options: o,
+		process: p, options: o, in: in,
 		turn: make(chan struct{}, 1), ending: make(chan struct{}),
 		answers: map[int]chan protocol.Line{}, answered: map[int]bool{}, verbs: map[int]string{}, numbers: map[int]bool{},
 		broken: make(chan struct{}), done: make(chan struct{}),
 	}
 	var readers sync.WaitGroup
-	readers.Go(func() { a.readLog(p.Stderr) })
-	readers.Go(func() { a.readLines(p.Stdout) })
+	for _, log := range logs {
+		readers.Go(func() { a.readLog(log) })
+	}
+	readers.Go(func() { a.readLines(out) })
 	go func() {
 		readers.Wait()
 		<-p.Done()
 		close(a.done)
 	}()
-	return a, nil
+	return a
 }
 
 // Pid is the process id of the adapter.
@@ -252,7 +292,7 @@ func (a *Adapter) End(ctx context.Context, grace time.Duration) error {
 	defer timer.Stop()
 	select {
 	case a.turn <- struct{}{}: // what is being written is written whole
-		_ = a.process.Stdin.Close()
+		_ = a.in.Close()
 		<-a.turn
 		select {
 		case <-a.done:
@@ -282,12 +322,12 @@ func (a *Adapter) send(ctx context.Context, r protocol.Request) error {
 		return fmt.Errorf("writing %s to the adapter: %w", r.Do, os.ErrDeadlineExceeded)
 	}
 	defer func() { <-a.turn }()
-	if pipe, ok := a.process.Stdin.(interface{ SetWriteDeadline(time.Time) error }); ok {
+	if pipe, ok := a.in.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		// The deadline stays in the past: after half a line no other can be written.
 		release := context.AfterFunc(ctx, func() { _ = pipe.SetWriteDeadline(time.Unix(1, 0)) })
 		defer release()
 	}
-	if _, err := a.process.Stdin.Write(append(line, '\n')); err != nil {
+	if _, err := a.in.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("writing %s to the adapter: %w", r.Do, err)
 	}
 	return nil

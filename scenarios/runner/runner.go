@@ -24,8 +24,9 @@ type Options struct {
 	Cases []*Case
 	// Brokers are the values of --broker; each is run.
 	Brokers []broker.Spec
-	// Command starts the adapter.
+	// Command starts the adapter; Control lets it speak on a socket instead of stdin and stdout.
 	Command []string
+	Control bool
 	// Parallel is how many cases run side by side.
 	Parallel int
 	// Timeout bounds each case, from its start to its verdict.
@@ -121,7 +122,7 @@ func (r *brokerRun) run(ctx context.Context) {
 		}
 	}()
 	r.sweep(ctx, b)
-	r.open = openOn(b, r.options.Command)
+	r.open = openOn(b, r.options)
 	r.on(ctx, b, booting)
 }
 

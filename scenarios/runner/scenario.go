@@ -76,9 +76,9 @@ type realWorld struct{ *steps.World }
 func (w realWorld) Events() []ledger.Event { return w.Ledger.Events() }
 
 // openOn opens worlds on a broker.
-func openOn(b *broker.Broker, command []string) func(context.Context, steps.Settings) (world, error) {
+func openOn(b *broker.Broker, o Options) func(context.Context, steps.Settings) (world, error) {
 	return func(ctx context.Context, s steps.Settings) (world, error) {
-		s.Broker, s.Command = b, command
+		s.Broker, s.Command, s.Control = b, o.Command, o.Control
 		w, err := steps.NewWorld(ctx, s)
 		if err != nil {
 			return nil, err
