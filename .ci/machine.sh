@@ -32,15 +32,15 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
-	elif ! has sudo; then
-		say "$1 needs root, and there is no sudo: run this as root"
-		return 1
 	elif [ -t 0 ]; then
 		sudo "$@"
 	else
 		sudo -n "$@" # nobody is there to type a password
 	fi
 }
+
+# may_be_root: as_root will work. It asks for sudo's password where there is someone to ask.
+may_be_root() { [ "$(id -u)" -eq 0 ] || { has sudo && as_root true 2>/dev/null; }; }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -57,7 +57,8 @@ policy_mark='# parkproof: no package starts a server while it is installed'
 # install_packages PACKAGE... installs them. No server is started: Debian's packages
 # ask policy-rc.d first. One that is there stays, whatever it says.
 install_packages() (
-	has apt-get || die "there is no apt-get here: install these yourself: $*"
+	has apt-get || die "these are needed, and there is no apt-get here to install them: $*"
+	may_be_root || die "this is needed, and only root may install it: apt-get install $*"
 	say "installing $*"
 	if [ ! -e "$policy" ]; then
 		# shellcheck disable=SC2064
