@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -303,39 +304,25 @@ func (w *World) set(p *amqp.Publishing, name, value string) error {
 func (w *World) value(text string) (any, error) {
 	kind, rest, _ := strings.Cut(text, " ")
 	bad := func(err error) (any, error) { return nil, fmt.Errorf("the value %q cannot be read: %w", text, err) }
-	signed := func(bits int) (int64, error) { return strconv.ParseInt(rest, 10, bits) }
-	unsigned := func(bits int) (uint64, error) { return strconv.ParseUint(rest, 10, bits) }
 	var v any
 	var err error
 	switch kind {
 	case "bool":
 		v, err = strconv.ParseBool(rest)
 	case "int8":
-		var n int64
-		n, err = signed(8)
-		v = int8(n)
+		v, err = signed[int8](rest)
 	case "uint8":
-		var n uint64
-		n, err = unsigned(8)
-		v = byte(n)
+		v, err = unsigned[uint8](rest)
 	case "int16":
-		var n int64
-		n, err = signed(16)
-		v = int16(n)
+		v, err = signed[int16](rest)
 	case "uint16":
-		var n uint64
-		n, err = unsigned(16)
-		v = uint16(n)
+		v, err = unsigned[uint16](rest)
 	case "int32":
-		var n int64
-		n, err = signed(32)
-		v = int32(n)
+		v, err = signed[int32](rest)
 	case "uint32":
-		var n uint64
-		n, err = unsigned(32)
-		v = uint32(n)
+		v, err = unsigned[uint32](rest)
 	case "int64":
-		v, err = signed(64)
+		v, err = signed[int64](rest)
 	case "float":
 		var f float64
 		f, err = strconv.ParseFloat(rest, 32)
@@ -358,7 +345,7 @@ func (w *World) value(text string) (any, error) {
 		v, err = hex.DecodeString(rest)
 	case "timestamp":
 		var n int64
-		n, err = signed(64)
+		n, err = signed[int64](rest)
 		v = time.Unix(n, 0)
 	case "void":
 		v = nil
@@ -385,6 +372,17 @@ func (w *World) value(text string) (any, error) {
 		return bad(err)
 	}
 	return v, nil
+}
+
+// signed reads an integer of the type's width.
+func signed[T int8 | int16 | int32 | int64](text string) (T, error) {
+	n, err := strconv.ParseInt(text, 10, reflect.TypeFor[T]().Bits())
+	return T(n), err
+}
+
+func unsigned[T uint8 | uint16 | uint32](text string) (T, error) {
+	n, err := strconv.ParseUint(text, 10, reflect.TypeFor[T]().Bits())
+	return T(n), err
 }
 
 // offersOf are parkproof's own publishes of a message.
