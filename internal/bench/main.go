@@ -38,7 +38,7 @@ type effort struct {
 }
 
 var (
-	full  = effort{boots: 3, reference: 7, frames: 9, wire: 11}
+	full  = effort{boots: 3, reference: 7, frames: 9, wire: 15}
 	smoke = effort{boots: 1, reference: 1, frames: 1, wire: 1}
 )
 
