@@ -107,8 +107,6 @@ func TestBytesArriveUnchanged(t *testing.T) {
 	}
 }
 
-// Frames longer than a piece, towards one who reads late, so that the next is there when the writer
-// comes for it.
 func TestWhatWaitedGoesOnInOnePiece(t *testing.T) {
 	book := ledger.New()
 	l := newLink(Options{Ledger: book, Identify: func(c *ledger.Content) string { return c.Properties.MessageID }}, 1, nil, nil)
@@ -149,6 +147,8 @@ func TestAPieceDoesNotGrowForEver(t *testing.T) {
 	}
 }
 
+// Frames longer than a piece, towards one who reads late, so that the next is there when the writer
+// comes for it.
 func TestLongFramesToALateReader(t *testing.T) {
 	leakFree(t)
 	r := newRig(t)
