@@ -61,7 +61,8 @@ type Terms struct {
 	// DroppedOnPurpose and MayExpire are messages that the case says may go.
 	DroppedOnPurpose map[string]bool
 	MayExpire        map[string]bool
-	// Faults is how often faults fired; each may have made one more copy of a message.
+	// Faults is how often faults fired that the ledger does not tell of; each may have made one more copy
+	// of a message. Those in the ledger are counted from there.
 	Faults int
 	// MayRedeliver is set where the case made the consumer's failure path fail, so that deliveries
 	// are handed back. After a stop of the case's own, redeliveries are allowed anyway.
@@ -450,7 +451,7 @@ func (b *Book) judge(t *tally) {
 			Text: fmt.Sprintf("%s was published %s to queue %q, and %s (%s)", t.Message, times(t.Times), t.Queue, t.missing(found), b.cause(t)),
 		})
 	}
-	if extra := total - t.Times - t.unsure; extra > b.terms.Faults {
+	if extra := total - t.Times - t.unsure; extra > b.Faults(t.Message) {
 		b.find(Finding{
 			Guarantee: NothingDuplicated, Message: t.Message, Queue: t.Queue, Events: t.trail(),
 			Text: fmt.Sprintf("%s was published %s to queue %q and ended %s: %s", t.Message, times(t.Times), t.Queue, times(total), t.fates()),
@@ -465,7 +466,7 @@ func (b *Book) judge(t *tally) {
 			Text: fmt.Sprintf("a delivery of %s %s", t.Message, goneText(d)),
 		})
 	}
-	if t.Redeliveries > 0 && b.terms.Faults == 0 && !b.terms.MayRedeliver {
+	if t.Redeliveries > 0 && b.Faults(t.Message) == 0 && !b.terms.MayRedeliver {
 		b.find(Finding{
 			Guarantee: NotRedelivered, Message: t.Message, Queue: t.Queue, Events: b.redeliveries(t),
 			Text: fmt.Sprintf("%s was handed back to queue %q and redelivered %s, though nothing broke", t.Message, t.Queue, times(t.Redeliveries)),

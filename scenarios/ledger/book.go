@@ -38,6 +38,9 @@ type Copy struct {
 	Confirmed, Returned, Refused int
 	// Orphan is set where the original had been released before.
 	Orphan bool
+	// Lost is the Seq of the end of its channel or connection, where that came before an answer: the
+	// broker may have taken it or not, and nobody will be told.
+	Lost int
 }
 
 // Offer is a publish by parkproof.
@@ -89,6 +92,8 @@ type Book struct {
 	// to: the Seq of its cancel. A consumer that was asked to stop is in let.
 	sealed map[processKey]int
 	let    map[processKey]bool
+	// fired is how many faults have fired that may have touched a message; of "", all messages.
+	fired map[string]int
 
 	findings []Finding
 }
@@ -105,8 +110,22 @@ func NewBook(terms *Terms) *Book {
 		ofMessage: map[string][]*Delivery{}, open: map[string][]*Delivery{}, copies: map[int]*Copy{},
 		buried: map[entryKey]int{}, buriedAt: map[string]int{}, handlers: map[string]*Delivery{}, asked: map[string]bool{},
 		consuming: map[subscriptionKey]bool{}, sealed: map[processKey]int{}, let: map[processKey]bool{},
+		fired: map[string]int{},
 	}
 }
+
+// Faults is how many faults have fired that may have touched the message: each may have made one
+// more copy of it.
+func (b *Book) Faults(message string) int {
+	n := b.terms.Faults + b.fired[""]
+	if message != "" {
+		n += b.fired[message]
+	}
+	return n
+}
+
+// Broken reports whether any fault has fired.
+func (b *Book) Broken() bool { return b.terms.Faults > 0 || len(b.fired) > 0 }
 
 // Update takes what is new of the events, which are a ledger's from its first on.
 func (b *Book) Update(events []Event) {
@@ -183,6 +202,8 @@ func (b *Book) take(e Event) {
 				Text: fmt.Sprintf("the consumer's process ended by itself (%s)", e.Text),
 			})
 		}
+	case Fired:
+		b.fired[e.Message]++
 	case Drained:
 		if b.DrainedFrom[e.Queue] == nil {
 			b.DrainedFrom[e.Queue] = map[string][]Event{}
@@ -406,6 +427,12 @@ func (b *Book) ended(e Event) {
 			b.close(d)
 		}
 	}
+	for _, c := range b.copies {
+		if c.Process == e.Process && c.Conn == e.Conn && (e.Kind != ChannelClosed || c.Channel == e.Channel) &&
+			c.Confirms && c.Confirmed == 0 && c.Refused == 0 && c.Lost == 0 {
+			c.Lost = e.Seq
+		}
+	}
 	// From 300 on, reply codes are errors: AMQP 0-9-1, constants. Parkproof's own channels are not
 	// the consumer's: a passive declare of what is not there closes one.
 	if e.Broker && e.Process != "" && e.Code >= 300 && !b.terms.ExpectedCodes[e.Code] {
@@ -474,8 +501,12 @@ func (b *Book) later(of *Delivery) *Delivery {
 }
 
 // Settled reports whether nothing is under way any more: no delivery is unsettled, and each message
-// has, in each queue that it was routed to, as many fates as publishes.
+// has, in each queue that it was routed to, as many fates as publishes; where a fault may have made
+// copies, none that the broker took is still to come.
 func (b *Book) Settled() bool {
+	if b.Broken() && b.awaited() {
+		return false
+	}
 	fates := map[entryKey]int{}
 	for _, d := range b.Deliveries {
 		if d.Open() {

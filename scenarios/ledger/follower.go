@@ -36,6 +36,7 @@ type Follower struct {
 	broker   *frame.Assembler
 	channels map[uint16]*channel
 	opened   bool
+	role     Role
 	ended    bool
 	lost     bool   // ended without a close: nothing that comes after has reached the other side
 	closing  *Event // a connection.close that was seen
@@ -93,6 +94,8 @@ type numbered struct {
 	returned      bool
 	message       string
 	exchange, key string
+	// Of a delivery, where it came from.
+	queue string
 }
 
 // keptMandatory bounds how many mandatory publishes a channel without confirms keeps in mind for
@@ -118,18 +121,47 @@ type Effect struct {
 	channel *channel
 }
 
-// Take takes a frame of the connection. An error says that the frame cannot be understood; it has
-// been written to the ledger.
+// Take takes a frame of the connection, which is passed on. An error says that the frame cannot be
+// understood; it has been written to the ledger.
 func (f *Follower) Take(fromBroker bool, fr frame.Frame) (Effect, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c, err := f.assemble(fromBroker, fr)
+	if !c.Whole {
+		return Effect{}, err
+	}
+	return f.apply(c), err
+}
+
+// Command is what a frame completes: a method, with its content where it has one. It has taken no
+// effect on the follower and the ledger before it is applied.
+type Command struct {
+	FromBroker bool
+	Channel    uint16
+	// Method is nil for a heartbeat, a protocol header, and a frame that only begins or continues a
+	// command.
+	Method  frame.Method
+	Content *Content
+	// Message is the message that the content is of; empty for one that is not known.
+	Message string
+	// Whole says that nothing of the command is missing. Begins says that the frame is the first of a
+	// command with a content, and Inside that it is a further one.
+	Whole, Begins, Inside bool
+}
+
+// Assemble takes a frame without its effect, for a wire that may withhold it.
+func (f *Follower) Assemble(fromBroker bool, fr frame.Frame) (Command, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.assemble(fromBroker, fr)
+}
+
+func (f *Follower) assemble(fromBroker bool, fr frame.Frame) (Command, error) {
+	c := Command{FromBroker: fromBroker, Channel: fr.Channel}
 	if f.lost {
-		return Effect{}, nil
+		return c, nil
 	}
-	if f.client == nil {
-		f.client, f.broker = frame.NewAssembler(keptBody), frame.NewAssembler(keptBody)
-		f.channels = map[uint16]*channel{}
-	}
+	f.start()
 	assembler := f.client
 	if fromBroker {
 		assembler = f.broker
@@ -139,22 +171,63 @@ func (f *Follower) Take(fromBroker bool, fr frame.Frame) (Effect, error) {
 		var unknown *frame.UnknownMethodError
 		if !errors.As(err, &unknown) {
 			f.undecodable(fromBroker, fr.Channel, err)
-			return Effect{}, err
+			return c, err
 		}
 	}
-	if !part.Done || part.Method == nil && part.Content == nil {
-		return Effect{}, nil
+	switch {
+	case part.Content != nil && !part.Done:
+		c.Begins, c.Inside, c.Method = part.Method != nil, part.Method == nil, part.Content.Method
+	case part.Content != nil:
+		c.Inside = true
+		c.content(part.Content, f.Identify)
+		c.Whole = true
+	case part.Done && part.Method != nil:
+		c.Method, c.Whole = part.Method, true
 	}
-	e := Event{Process: f.Process, Conn: f.Conn, Channel: fr.Channel, Broker: fromBroker}
-	if part.Content != nil {
-		f.content(e, part.Content)
-		return Effect{}, nil
+	return c, nil
+}
+
+func (f *Follower) start() {
+	if f.client == nil {
+		f.client, f.broker = frame.NewAssembler(keptBody), frame.NewAssembler(keptBody)
+		f.channels = map[uint16]*channel{}
 	}
-	e.Method = part.Method
-	if fromBroker {
-		return f.fromBroker(e), nil
+}
+
+func (c *Command) content(of *frame.Content, identify func(*Content) string) {
+	c.Method = of.Method
+	c.Content = &Content{Properties: of.Header.Properties, Size: of.Header.BodySize, kept: of.Kept}
+	if of.Kept {
+		c.Content.Body = of.Body
+	} else {
+		c.Content.digest = of.Digest() // it was summed up as the body came
 	}
-	return f.fromClient(e), nil
+	c.Message = identify(c.Content)
+}
+
+// Apply writes to the ledger what a whole command means, since it is passed on now.
+func (f *Follower) Apply(c Command) Effect {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost {
+		return Effect{}
+	}
+	f.start()
+	return f.apply(c)
+}
+
+func (f *Follower) apply(c Command) Effect {
+	f.role |= roleOf(c)
+	e := Event{Process: f.Process, Conn: f.Conn, Channel: c.Channel, Broker: c.FromBroker, Method: c.Method}
+	if c.Content != nil {
+		e.Content, e.Message = c.Content, c.Message
+		f.content(e)
+		return Effect{}
+	}
+	if c.FromBroker {
+		return f.fromBroker(e)
+	}
+	return f.fromClient(e)
 }
 
 // Garbage writes down bytes that are no frames.
@@ -210,17 +283,9 @@ func (f *Follower) channel(number uint16) *channel {
 	return c
 }
 
-func (f *Follower) content(e Event, c *frame.Content) {
-	content := &Content{Properties: c.Header.Properties, Size: c.Header.BodySize, kept: c.Kept}
-	if c.Kept {
-		content.Body = c.Body
-	} else {
-		content.digest = c.Digest() // it was summed up as the body came
-	}
-	e.Method, e.Content = c.Method, content
-	e.Message = f.Identify(content)
+func (f *Follower) content(e Event) {
 	ch := f.channel(e.Channel)
-	switch m := c.Method.(type) {
+	switch m := e.Method.(type) {
 	case *frame.BasicPublish:
 		e.Kind, e.Exchange, e.Key, e.Mandatory = Published, m.Exchange, m.RoutingKey, m.Mandatory
 		e.Confirms = ch.confirms
@@ -272,7 +337,7 @@ func (f *Follower) delivered(ch *channel, e Event) {
 	}
 	seq := f.Add(e)
 	if !e.NoAck {
-		ch.deliveries = append(ch.deliveries, numbered{tag: e.Tag, seq: seq})
+		ch.deliveries = append(ch.deliveries, numbered{tag: e.Tag, seq: seq, message: e.Message, queue: e.Queue})
 	}
 }
 
@@ -578,9 +643,24 @@ func (f *Follower) connectionClosed(e Event, answer bool) {
 }
 
 // take removes the numbered event of the tag, or all up to it, and returns their Seqs and whether
-// a known message is among them. Tag 0 with multiple is all of them: AMQP 0-9-1, basic.ack. Tags
-// only grow, so the list is sorted, and mostly it is the first that is taken.
+// a known message is among them.
 func take(list *[]numbered, tag uint64, multiple bool) (seqs []int, known bool) {
+	taken := takeNumbered(list, tag, multiple)
+	if len(taken) == 0 {
+		return nil, false
+	}
+	seqs = make([]int, 0, len(taken))
+	for _, n := range taken {
+		seqs = append(seqs, n.seq)
+		known = known || n.message != ""
+	}
+	return seqs, known
+}
+
+// takeNumbered removes the numbered event of the tag, or all up to it. Tag 0 with multiple is all of
+// them: AMQP 0-9-1, basic.ack. Tags only grow, so the list is sorted, and mostly it is the first that
+// is taken.
+func takeNumbered(list *[]numbered, tag uint64, multiple bool) []numbered {
 	l := *list
 	if multiple && tag == 0 {
 		tag = math.MaxUint64
@@ -593,18 +673,11 @@ func take(list *[]numbered, tag uint64, multiple bool) (seqs []int, known bool) 
 	if multiple {
 		from = 0
 	}
-	if from == to {
-		return nil, false
-	}
-	seqs = make([]int, 0, to-from)
-	for _, n := range l[from:to] {
-		seqs = append(seqs, n.seq)
-		known = known || n.message != ""
-	}
 	if from == 0 {
 		*list = l[to:]
-	} else {
-		*list = slices.Delete(l, from, to)
+		return l[:to]
 	}
-	return seqs, known
+	taken := slices.Clone(l[from:to])
+	*list = slices.Delete(l, from, to)
+	return taken
 }

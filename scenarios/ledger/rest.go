@@ -1,10 +1,29 @@
 package ledger
 
+import "time"
+
 // AtRest reports whether, by all that was seen on the wire, nothing more will happen of itself: no
 // delivery is unsettled, no copy awaits its confirm, and no message is on its way to a consumer that
 // has not cancelled itself.
 // Then there is no use in waiting on.
 func (b *Book) AtRest() bool {
+	for _, copies := range b.CopiesOf {
+		for _, c := range copies {
+			if c.Confirms && c.Confirmed == 0 && c.Returned == 0 && c.Refused == 0 && c.Lost == 0 {
+				return false
+			}
+		}
+	}
+	for _, d := range b.Deliveries {
+		if d.Open() || d.Rejected != 0 && b.moves(d.Queue) {
+			return false
+		}
+	}
+	return b.silenced || !b.awaited()
+}
+
+// awaited reports whether a message that a queue has, or sends on, is still to be delivered.
+func (b *Book) awaited() bool {
 	consumed := map[string]bool{}
 	for _, queue := range b.terms.Consumers {
 		consumed[queue] = true
@@ -22,11 +41,8 @@ func (b *Book) AtRest() bool {
 	}
 	for message, copies := range b.CopiesOf {
 		for _, c := range copies {
-			if c.Returned != 0 || c.Refused != 0 {
+			if c.Returned != 0 || c.Refused != 0 || c.Lost != 0 {
 				continue
-			}
-			if c.Confirms && c.Confirmed == 0 {
-				return false
 			}
 			for _, queue := range c.To {
 				if consumed[queue] || b.moves(queue) {
@@ -36,20 +52,27 @@ func (b *Book) AtRest() bool {
 		}
 	}
 	for _, d := range b.Deliveries {
-		switch {
-		case d.Open(), d.Rejected != 0 && b.moves(d.Queue):
-			return false
-		case d.Back != 0:
-		default:
+		if d.Back == 0 {
 			coming[d.Message]--
 		}
 	}
 	for _, n := range coming {
-		if n > 0 && !b.silenced {
-			return false
+		if n > 0 {
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+// LastLost is when the last copy was lost sight of that may have reached a queue which sends it on;
+// false where there is none.
+func (b *Book) LastLost(events []Event) (at time.Duration, any bool) {
+	for _, c := range b.copies {
+		if c.Lost != 0 {
+			at, any = max(at, events[c.Lost-1].At), true
+		}
+	}
+	return at, any
 }
 
 // moves reports whether the queue sends messages on by itself, to where it dead-letters.
