@@ -29,7 +29,7 @@ var ok = outcome{verdict: protocol.VerdictOK}
 
 // heldCall is a handler call that waits for its verdict.
 type heldCall struct {
-	process *consumerProcess
+	life    *life
 	n       int
 	message string
 }
@@ -126,10 +126,11 @@ func (w *World) alwaysFails(name, pattern, way, reason string) error {
 }
 
 // event takes what an adapter tells unasked. It is called in the order of its lines.
-func (w *World) event(p *consumerProcess, e protocol.Event) {
+func (w *World) event(l *life, e protocol.Event) {
+	p := l.process
 	switch e.Event {
 	case protocol.EventDelivery:
-		w.called(p, e)
+		w.called(l, e)
 	case protocol.EventDiagnostic:
 		w.Ledger.Add(ledger.Event{Kind: ledger.Diagnostic, Process: p.name, Message: e.Message, Text: strings.TrimSpace(e.Name + " " + e.Text)})
 	case protocol.EventConnection:
@@ -140,7 +141,8 @@ func (w *World) event(p *consumerProcess, e protocol.Event) {
 }
 
 // called takes a handler's call and gives it its verdict, unless the case holds it.
-func (w *World) called(p *consumerProcess, e protocol.Event) {
+func (w *World) called(l *life, e protocol.Event) {
+	p := l.process
 	message := e.Message
 	w.mu.Lock()
 	if message == "" {
@@ -154,12 +156,12 @@ func (w *World) called(p *consumerProcess, e protocol.Event) {
 	if o.hold {
 		w.mu.Lock()
 		k := e.Consumer + "/" + message
-		w.held[k] = append(w.held[k], heldCall{p, e.N, message})
+		w.held[k] = append(w.held[k], heldCall{l, e.N, message})
 		w.mu.Unlock()
 		w.Ledger.Add(ledger.Event{Kind: ledger.Noted, Process: p.name, Message: message, Text: "held in the handler"})
 		return
 	}
-	w.settle(p, e.N, message, o)
+	w.settle(l, e.N, message, o)
 }
 
 // outcome is what the handler's call is to come to. The caller holds mu.
@@ -180,13 +182,13 @@ func (w *World) outcome(name, message string) outcome {
 	return ok
 }
 
-func (w *World) settle(p *consumerProcess, n int, message string, o outcome) {
+func (w *World) settle(l *life, n int, message string, o outcome) {
 	w.Ledger.Add(ledger.Event{
-		Kind: ledger.HandlerSettled, Process: p.name, Message: message, Tag: uint64(n), Verdict: o.verdict, Text: o.as,
+		Kind: ledger.HandlerSettled, Process: l.process.name, Message: message, Tag: uint64(n), Verdict: o.verdict, Text: o.as,
 	})
 	// Not in the adapter's reader: an adapter that does not read while it writes would block both.
 	w.mu.Lock()
-	a := p.adapter
+	a := l.adapter
 	w.mu.Unlock()
 	w.settling.Go(func() {
 		// What goes wrong here is kept as the adapter's breach, or seen at its end.
@@ -229,7 +231,7 @@ func (w *World) release(name, pattern string, o outcome) error {
 		return fmt.Errorf("%q does not hold %s in its handler", name, pattern)
 	}
 	for _, c := range calls {
-		w.settle(c.process, c.n, c.message, o)
+		w.settle(c.life, c.n, c.message, o)
 	}
 	return nil
 }
@@ -247,7 +249,7 @@ func (w *World) letGoOfAll() {
 	w.mu.Unlock()
 	for _, calls := range held {
 		for _, c := range calls {
-			w.settle(c.process, c.n, c.message, ok)
+			w.settle(c.life, c.n, c.message, ok)
 		}
 	}
 }

@@ -32,15 +32,25 @@ type consumerProcess struct {
 
 	adapter *adapter.Adapter
 	wire    *toxics.Wire
+	// faults are in force in all of the process's lives.
+	faults *toxics.Faults
+	// revived is closed, and replaced, when the process has been started again; lives counts its starts.
+	revived chan struct{}
+	lives   int
+	life    *life
 	ready   protocol.Ready
 	// consumed are the consumes that it was asked for, to ask again after a restart.
 	consumed []protocol.Request
 	past     []string // the log of its earlier lives
 	asked    bool     // to close; end says it otherwise
-	ended    bool
+	// closing is set where the case ends the process, so that no supervisor starts it again.
+	closing bool
+	ended   bool
+	paused  bool
 }
 
 func (w *World) processSteps(s Words) {
+	s.Step(`^the consumer's process is started again whenever it dies$`, func() { w.supervised = true })
 	s.Step(`^the consumer's process is closed$`, func(ctx context.Context) error { return w.closeProcess(ctx, defaultProcess, true) })
 	s.Step(`^the consumer's process is closed and started again$`, func(ctx context.Context) error { return w.restart(ctx, true) })
 	s.Step(`^the consumer's process is started again$`, func(ctx context.Context) error {
@@ -113,12 +123,14 @@ func (w *World) process(ctx context.Context, name string, ladder []time.Duration
 	if prefetch == 0 {
 		prefetch = DefaultPrefetch
 	}
-	p = &consumerProcess{world: w, name: name, ladder: ladder, prefetch: prefetch}
+	p = &consumerProcess{
+		world: w, name: name, ladder: ladder, prefetch: prefetch, faults: w.faultsOf(name), revived: make(chan struct{}),
+	}
 	w.mu.Lock()
 	w.processes[name] = p
 	w.order = append(w.order, name)
 	w.mu.Unlock()
-	return p, p.start(ctx)
+	return p, p.supervise(ctx, p.start)
 }
 
 func (p *consumerProcess) start(ctx context.Context) error {
@@ -126,7 +138,7 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	known := w.known()
 	wire, err := toxics.Listen(ctx, toxics.Options{
 		Upstream: w.Broker.Addr(), Process: p.name, Ledger: w.Ledger, Identify: w.identify,
-		ConfirmDelay: ConfirmDelay, Number: w.number,
+		ConfirmDelay: ConfirmDelay, Number: w.number, Faults: p.faults,
 	})
 	if err != nil {
 		return err
@@ -137,9 +149,10 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	}
 	starting, stop := context.WithTimeout(ctx, answer)
 	defer stop()
+	l := &life{process: p, noted: make(chan struct{})}
 	a, err := adapter.Start(starting, adapter.Options{
 		Command: w.Command, Control: w.Control, URL: amqpURL,
-		OnEvent:   func(e protocol.Event) { w.event(p, e) },
+		OnEvent:   func(e protocol.Event) { w.event(l, e) },
 		OnWarning: func(text string) { w.warn(w.Broker.Hide(text)) },
 		Hide:      w.Broker.Hide,
 	})
@@ -147,12 +160,16 @@ func (p *consumerProcess) start(ctx context.Context) error {
 		return errors.Join(err, wire.Close())
 	}
 	w.mu.Lock()
-	p.wire, p.adapter, p.asked, p.ended = wire, a, false, false
+	p.wire, p.adapter, p.asked, p.closing, p.ended = wire, a, false, false, false
+	l.adapter, p.life = a, l
+	p.lives++
 	w.mu.Unlock()
 	w.Ledger.Add(ledger.Event{Kind: ledger.ProcessStarted, Process: p.name})
 	w.watchers.Go(func() {
 		<-a.Exited()
 		w.Ledger.Add(ledger.Event{Kind: ledger.ProcessExited, Process: p.name, Text: a.Status()})
+		close(l.noted)
+		p.died(l, wire)
 	})
 	asking, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -226,7 +243,7 @@ func through(raw, addr string) (string, error) {
 func (p *consumerProcess) end(ctx context.Context, grace time.Duration) error {
 	p.world.mu.Lock()
 	a, wire, ended := p.adapter, p.wire, p.ended
-	p.ended = true
+	p.ended, p.closing = true, true
 	p.world.mu.Unlock()
 	if a == nil || ended {
 		return nil
@@ -245,8 +262,11 @@ func (p *consumerProcess) end(ctx context.Context, grace time.Duration) error {
 // askToStop notes, once in a life, that the case ends the process: its exit and redeliveries are no
 // surprise from then on.
 func (p *consumerProcess) askToStop() {
-	if !p.asked {
-		p.asked = true
+	p.world.mu.Lock()
+	again := p.asked
+	p.asked = true
+	p.world.mu.Unlock()
+	if !again {
 		p.world.Ledger.Add(ledger.Event{Kind: ledger.StopAsked, Process: p.name})
 	}
 }
@@ -263,7 +283,11 @@ func (w *World) closeProcess(ctx context.Context, name string, finish bool) erro
 
 // close asks the consumer to close, and ends its process.
 func (p *consumerProcess) close(ctx context.Context, finish bool) error {
-	if p.ended {
+	p.world.mu.Lock()
+	ended := p.ended
+	p.closing = true
+	p.world.mu.Unlock()
+	if ended {
 		return nil
 	}
 	p.askToStop()
@@ -287,36 +311,32 @@ func (w *World) restart(ctx context.Context, finish bool) error {
 	if err := p.close(ctx, finish); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	for _, line := range p.adapter.Log() {
-		p.past = append(p.past, w.Broker.Hide(line))
-	}
-	w.held = map[string][]heldCall{}
-	again := p.consumed
-	p.consumed = nil
-	w.mu.Unlock()
-	if err := p.start(ctx); err != nil {
+	return p.again(ctx)
+}
+
+// consume asks the process to consume, and again where it is started again meanwhile.
+func (p *consumerProcess) consume(ctx context.Context, r protocol.Request) error {
+	if err := p.supervise(ctx, func(ctx context.Context) error { return p.consumeOnce(ctx, r) }); err != nil {
 		return err
 	}
-	for _, r := range again {
-		if err := p.consume(ctx, r); err != nil {
-			return err
-		}
-	}
+	p.world.mu.Lock()
+	p.consumed = append(p.consumed, r)
+	p.world.mu.Unlock()
 	return nil
 }
 
-// consume asks the process to consume.
-func (p *consumerProcess) consume(ctx context.Context, r protocol.Request) error {
+func (p *consumerProcess) consumeOnce(ctx context.Context, r protocol.Request) error {
 	w := p.world
 	asking, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	consumed, err := p.adapter.Consume(asking, r)
+	w.mu.Lock()
+	a := p.adapter
+	w.mu.Unlock()
+	consumed, err := a.Consume(asking, r)
 	if err != nil {
 		return judged(err, fmt.Sprintf("%q to consume", r.Consumer))
 	}
 	w.mu.Lock()
-	p.consumed = append(p.consumed, r)
 	w.consumers[r.Consumer] = &consumer{name: r.Consumer, process: p, queue: consumed.Queue, exclusive: r.Exclusive}
 	w.mu.Unlock()
 	w.looks.Lock()
@@ -333,6 +353,9 @@ func (w *World) closeWhileHeld(ctx context.Context, name, pattern string, o outc
 		return err
 	}
 	p := c.process
+	w.mu.Lock()
+	p.closing = true
+	w.mu.Unlock()
 	p.askToStop()
 	closed := make(chan error, 1)
 	go func() {

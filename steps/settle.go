@@ -25,10 +25,14 @@ const (
 // each message comes to its fate or has had its time; the consumer closes; the retry queues run
 // dry; every queue is drained. Then the account is final.
 func (w *World) Settle(ctx context.Context) error {
+	if err := w.heal(); err != nil {
+		return err
+	}
 	w.letGoOfAll()
 	if err := w.awaitFates(ctx); err != nil {
 		return err
 	}
+	w.endSupervision()
 	for _, p := range w.allProcesses() {
 		if p.adapter == nil || p.ended {
 			continue
@@ -85,8 +89,83 @@ func (w *World) awaitFates(ctx context.Context) error {
 			parked = append(parked, q)
 		}
 	}
-	_, err := w.collected(ctx, parked, done)
-	return err
+	settled, err := w.collected(ctx, parked, done)
+	if err != nil || !settled {
+		return err
+	}
+	return w.awaitCopies(ctx, parked, done)
+}
+
+// dawdling is by how much a broker under load may be late with a message that it takes out of a queue
+// whose time is over.
+const dawdling = 300 * time.Millisecond
+
+// awaitCopies waits, where a fault may have made copies that nobody was told of, until none can be on
+// its way any more: the queues that hold messages for a time are empty, as are those that are
+// consumed, and a copy that was lost sight of has had its time.
+func (w *World) awaitCopies(ctx context.Context, parked []string, done func(*ledger.Book) bool) error {
+	if !w.look((*ledger.Book).Broken) {
+		return nil
+	}
+	limit, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
+	defer cancel()
+	for limit.Err() == nil {
+		seen := w.doings()
+		if err := w.awaitExpiry(ctx); err != nil {
+			return err
+		}
+		var lost time.Duration
+		var any bool
+		w.look(func(b *ledger.Book) bool { lost, any = b.LastLost(w.Ledger.Events()); return true })
+		if rest := lost + w.longestRung() + dawdling - time.Since(w.Ledger.Began()); any && rest > 0 {
+			watch, cancel := context.WithTimeout(limit, rest)
+			_ = w.Ledger.Until(watch, func([]ledger.Event) bool { return w.doings() != seen })
+			cancel()
+		}
+		if err := w.awaitTaken(limit); err != nil {
+			return err
+		}
+		if w.doings() == seen && w.look(done) {
+			return nil
+		}
+		if settled, err := w.collected(limit, parked, done); err != nil || !settled {
+			return err
+		}
+	}
+	return nil
+}
+
+// doings is how many events there are of the consumer's: parkproof's own looks at the broker are events
+// too.
+func (w *World) doings() int {
+	n := 0
+	for _, e := range w.Ledger.Events() {
+		if e.Process != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitTaken waits until the queues that are consumed have nothing ready, as long as they are.
+func (w *World) awaitTaken(ctx context.Context) error {
+	for _, c := range w.allConsumers() {
+		if c.exclusive {
+			continue
+		}
+		err := poll(ctx, quiet, func() (bool, error) {
+			q, err := w.inspect(c.queue)
+			var refused *amqp.Error
+			if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.ResourceLocked) {
+				return true, nil
+			}
+			return q.Messages == 0 || q.Consumers == 0, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *World) allConsumers() []*consumer {

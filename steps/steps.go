@@ -20,6 +20,7 @@ func (w *World) Register(s Words) {
 	w.parkingSteps(s)
 	w.propertySteps(s)
 	w.declarationSteps(s)
+	w.faultSteps(s)
 }
 
 // expressions keeps the expressions of definitions.

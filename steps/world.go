@@ -87,6 +87,14 @@ type World struct {
 	mu        sync.Mutex
 	processes map[string]*consumerProcess
 	order     []string // of the processes
+	faults    map[string]*toxics.Faults
+	firings   []firing
+	// supervised processes are started again whenever they die; settled ends that.
+	supervised, settled bool
+	reviving            sync.WaitGroup
+	// open ends when the world is closed.
+	open      context.Context
+	close     context.CancelFunc
 	consumers map[string]*consumer
 	declared  map[string]declared // exchanges and queues by the case's names
 	bodies    map[[sha256.Size]byte]string
@@ -116,13 +124,14 @@ type declared struct {
 func NewWorld(ctx context.Context, s Settings) (*World, error) {
 	w := &World{
 		Settings: s, Ledger: ledger.New(),
-		processes: map[string]*consumerProcess{}, consumers: map[string]*consumer{}, declared: map[string]declared{},
+		processes: map[string]*consumerProcess{}, faults: map[string]*toxics.Faults{}, consumers: map[string]*consumer{}, declared: map[string]declared{},
 		foreign: map[string]bool{}, bodies: map[[sha256.Size]byte]string{}, calls: map[string]int{}, held: map[string][]heldCall{},
 		terms: ledger.Terms{
 			Consumers: map[string]string{}, Kept: map[string]bool{}, DroppedOnPurpose: map[string]bool{},
 			MayExpire: map[string]bool{}, ExpectedCodes: map[uint16]bool{},
 		},
 	}
+	w.open, w.close = context.WithCancel(context.WithoutCancel(ctx))
 	w.terms.ParkedQueue = func(source string) string { return w.conventions().parkedQueue(source) }
 	w.book = ledger.NewBook(&w.terms)
 	if s.Broker.Can(broker.Vhosts) {
@@ -392,6 +401,8 @@ func (w *World) Logs() []string {
 // the virtual host.
 func (w *World) Close(ctx context.Context) error {
 	var errs []error
+	w.close()
+	w.endSupervision()
 	for _, p := range w.allProcesses() {
 		errs = append(errs, p.end(ctx, 0))
 	}

@@ -20,6 +20,10 @@ type Link struct {
 	Number int
 
 	id             int64 // of its taps
+	place          int   // among the process's connections, from 1
+	faults         *Faults
+	ledger         *ledger.Ledger
+	process        string
 	client, broker net.Conn
 	proxy          *toxiproxy.Proxy
 	follower       *ledger.Follower
@@ -30,6 +34,14 @@ type Link struct {
 	cut     sync.Once
 	closed  chan struct{} // closed when nothing can be passed on any more
 	writers sync.WaitGroup
+
+	// awaited is what a cut waits for; until it comes, that direction passes nothing on.
+	awaited atomic.Pointer[awaited]
+	// acting is held while a process is stopped at a command: its end must not overtake the command.
+	acting sync.Mutex
+	// resets is set where closing is to reset.
+	resets  atomic.Bool
+	proxied [2]atomic.Pointer[[]*Proxied]
 }
 
 // direction is one direction of a link: what its tap keeps while it is interrupted.
@@ -37,31 +49,40 @@ type direction struct {
 	fromBroker bool
 	reader     *frame.Reader
 	maxFrame   int
-	held       []heldConfirm
-	deaf       bool // after bytes that are no AMQP
+	held       []held
+	deaf       bool // after bytes that are no AMQP, and after a cut
+	// begun are the frames so far of the contents that are incomplete, by channel.
+	begun map[uint16]*begun
+	// dropped says that confirms of the channel were dropped, so that a later one must not speak for them.
+	dropped map[uint16]bool
+	woken   chan struct{} // something that was held may be passed on
+	passed  int64         // bytes handed on; atomic
+	writer  *closer
 }
 
-type heldConfirm struct {
-	due    time.Time
-	raw    []byte
-	effect ledger.Effect
+// begun is a content on its way: its frames, and where each ends.
+type begun struct {
+	raw  []byte
+	ends []int
 }
 
 func newLink(o Options, number int, client, broker net.Conn) *Link {
 	l := &Link{
 		Number: number, client: client, broker: broker, confirmDelay: o.ConfirmDelay,
+		faults: o.Faults, ledger: o.Ledger, process: o.Process,
 		closed: make(chan struct{}),
 	}
 	if o.Ledger != nil {
 		l.follower = &ledger.Follower{
 			Process: o.Process, Conn: number, Identify: o.Identify, Add: o.Ledger.Add,
-			Deferred: o.ConfirmDelay > 0,
+			Deferred: o.ConfirmDelay > 0 || o.Faults != nil,
 		}
 	}
 	l.maxFrame.Store(frame.DefaultMaxFrame)
 	for i := range l.sides {
 		l.sides[i] = &direction{
 			fromBroker: i == 1, reader: frame.NewReader(frame.DefaultMaxFrame), maxFrame: frame.DefaultMaxFrame,
+			begun: map[uint16]*begun{}, dropped: map[uint16]bool{}, woken: make(chan struct{}, 1),
 		}
 	}
 	return l
@@ -71,6 +92,10 @@ func newLink(o Options, number int, client, broker net.Conn) *Link {
 func (l *Link) Cut() {
 	l.cut.Do(func() {
 		close(l.closed)
+		if l.resets.Load() {
+			l.reset(l.client)
+			l.reset(l.broker)
+		}
 		_ = l.client.Close()
 		_ = l.broker.Close()
 	})
@@ -100,10 +125,41 @@ func (l *Link) wait() {
 	l.Cut()
 }
 
+// Role is what the connection has been used for so far.
+func (l *Link) Role() ledger.Role {
+	if l.follower == nil {
+		return 0
+	}
+	return l.follower.Role()
+}
+
+// wake has both directions look at what they hold.
+func (l *Link) wake() {
+	for _, d := range l.sides {
+		select {
+		case d.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reset makes the closing of a conn a reset.
+func (l *Link) reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
 // writer is the writing end towards a conn, for toxiproxy, which closes it as its last act.
 func (l *Link) writer(to net.Conn) *closer {
 	l.writers.Add(1)
-	return &closer{Conn: to, link: l, broker: to == l.broker}
+	c := &closer{Conn: to, link: l, broker: to == l.broker, wrote: make(chan struct{}, 1)}
+	d := l.sides[0]
+	if !c.broker {
+		d = l.sides[1]
+	}
+	d.writer = c
+	return c
 }
 
 type closer struct {
@@ -111,6 +167,38 @@ type closer struct {
 	link   *Link
 	broker bool // it leads to the broker
 	once   sync.Once
+	// written is how many bytes have gone out; wrote tells of a change.
+	written atomic.Int64
+	wrote   chan struct{}
+}
+
+// Write writes, and counts.
+func (c *closer) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	select {
+	case c.wrote <- struct{}{}:
+	default:
+	}
+	return n, err //nolint:wrapcheck // toxiproxy drops it
+}
+
+// flushLimit bounds the wait for what was passed on to be written: a slow link may never get there.
+const flushLimit = 2 * time.Second
+
+// flush waits until all that a direction has passed on has been written to its receiver.
+func (l *Link) flush(d *direction) {
+	limit := time.NewTimer(flushLimit)
+	defer limit.Stop()
+	for d.writer.written.Load() < atomic.LoadInt64(&d.passed) {
+		select {
+		case <-d.writer.wrote:
+		case <-l.closed:
+			return
+		case <-limit.C:
+			return
+		}
+	}
 }
 
 // ReadFrom writes what it reads until its end. When the other side takes no more, it closes the
@@ -118,12 +206,14 @@ type closer struct {
 // for ever to be rid of what they have.
 func (c *closer) ReadFrom(r io.Reader) (int64, error) {
 	// Hidden from io.Copy, so that it does not come back here.
-	n, err := io.CopyBuffer(struct{ io.Writer }{c.Conn}, r, make([]byte, pieceSize))
+	n, err := io.CopyBuffer(struct{ io.Writer }{c}, r, make([]byte, pieceSize))
 	if err == nil {
 		return n, nil
 	}
+	c.link.acting.Lock()
 	c.link.ended(c.broker)
 	c.link.Cut()
+	c.link.acting.Unlock()
 	_, _ = io.Copy(io.Discard, r) // nothing of it counts any more
 	return n, err                 //nolint:wrapcheck // toxiproxy drops it
 }

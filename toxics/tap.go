@@ -78,22 +78,30 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 	for {
 		var due <-chan time.Time
 		if len(d.held) > 0 {
-			timer.Reset(time.Until(d.held[0].due))
-			due = timer.C
+			if at, any := d.due(); any {
+				timer.Reset(time.Until(at))
+				due = timer.C
+			}
 		}
 		select {
 		case <-stub.Interrupt:
 			return
-		case now := <-due:
-			l.pass(stub, l.release(d, now))
+		case <-due:
+			l.passHeld(stub, d, false)
+		case <-d.woken:
+			l.passHeld(stub, d, false)
 		case chunk := <-stub.Input:
-			if chunk == nil {
-				l.pass(stub, l.releaseAll(d))
+			switch {
+			case chunk == nil:
+				l.passHeld(stub, d, true)
 				l.ended(d.fromBroker)
 				stub.Close()
 				return
+			case l.faults != nil && l.faults.any.Load() || len(d.begun) > 0:
+				l.takeCommands(stub, d, chunk)
+			default:
+				l.pass(stub, d, l.takeWaiting(d, chunk, stub.Input))
 			}
-			l.pass(stub, l.takeWaiting(d, chunk, stub.Input))
 		}
 	}
 }
@@ -131,14 +139,16 @@ func (l *Link) takeWaiting(d *direction, chunk *stream.StreamChunk, input <-chan
 const pieceSize = 64 << 10
 
 // pass hands bytes on, or drops them when the link is closed and nobody takes them any more.
-func (l *Link) pass(stub *toxics.ToxicStub, chunk *stream.StreamChunk) {
-	if chunk == nil {
+func (l *Link) pass(stub *toxics.ToxicStub, d *direction, chunk *stream.StreamChunk) {
+	if chunk == nil || len(chunk.Data) == 0 {
 		return
 	}
+	l.touched(d)
 	for data := chunk.Data; len(data) > 0; {
 		n := min(len(data), pieceSize)
 		select {
 		case stub.Output <- &stream.StreamChunk{Data: data[:n:n], Timestamp: chunk.Timestamp}:
+			atomic.AddInt64(&d.passed, int64(n))
 		case <-l.closed:
 			return
 		}
@@ -177,35 +187,27 @@ func (l *Link) take(d *direction, chunk *stream.StreamChunk) *stream.StreamChunk
 			// The broker or the client judges it too; what cannot be understood is passed on.
 			effect = ledger.Effect{}
 		}
-		if effect.Tuned > 0 {
-			l.maxFrame.Store(int64(effect.Tuned))
-			d.reader.SetMaxFrame(effect.Tuned)
-			d.maxFrame = effect.Tuned
+		if effect.Void {
+			break // the connection was cut while this was on its way
 		}
+		l.tune(d, effect)
 		if !whole && !copied {
 			// The first frame is no window on this chunk: everything is copied.
 			out = make([]byte, 0, len(f.Raw)+len(chunk.Data))
 			copied = true
 		}
-		held := effect.Hold
-		if held || effect.Ends && len(d.held) > 0 {
+		if effect.Hold || effect.Ends && len(d.held) > 0 {
 			if !copied {
 				out = append(make([]byte, 0, len(chunk.Data)), chunk.Data[:offset]...)
 				copied = true
 			}
 		}
 		switch {
-		case held:
-			due := chunk.Timestamp.Add(l.confirmDelay)
-			if len(effect.Confirms) == 0 && len(d.held) > 0 {
-				due = d.held[len(d.held)-1].due // it only must not overtake
-			}
-			d.held = append(d.held, heldConfirm{due: due, raw: bytes.Clone(f.Raw), effect: effect})
+		case effect.Hold:
+			l.hold(d, f.Raw, effect, chunk.Timestamp, f.Channel)
 		case copied:
 			if effect.Ends {
-				if flushed := l.releaseAll(d); flushed != nil {
-					out = append(out, flushed.Data...)
-				}
+				out = l.appendHeld(out, d, true)
 			}
 			out = append(out, f.Raw...)
 		}
@@ -224,26 +226,40 @@ func (l *Link) garbage(d *direction, err error) {
 	l.Cut()
 }
 
-// release passes on the confirms that are due.
-func (l *Link) release(d *direction, now time.Time) *stream.StreamChunk {
-	n := 0
-	for n < len(d.held) && !d.held[n].due.After(now) {
-		n++
+// tune takes a frame size that was agreed on.
+func (l *Link) tune(d *direction, effect ledger.Effect) {
+	if effect.Tuned > 0 {
+		l.maxFrame.Store(int64(effect.Tuned))
+		d.reader.SetMaxFrame(effect.Tuned)
+		d.maxFrame = effect.Tuned
 	}
-	return l.releaseFirst(d, n)
 }
 
-func (l *Link) releaseAll(d *direction) *stream.StreamChunk { return l.releaseFirst(d, len(d.held)) }
-
-func (l *Link) releaseFirst(d *direction, n int) *stream.StreamChunk {
-	if n == 0 {
-		return nil
+// hold keeps a confirm back for the confirm delay, or for as long as those before it on its channel.
+func (l *Link) hold(d *direction, raw []byte, effect ledger.Effect, arrived time.Time, channel uint16) {
+	due := arrived
+	if len(effect.Confirms) > 0 {
+		due = arrived.Add(l.confirmDelay)
 	}
-	var out []byte
-	for _, h := range d.held[:n] {
-		l.follower.Passed(h.effect)
+	d.held = append(d.held, held{due: due, raw: bytes.Clone(raw), effect: effect, confirm: true, lane: int(channel)})
+}
+
+// passHeld passes on what is held no more.
+func (l *Link) passHeld(stub *toxics.ToxicStub, d *direction, all bool) {
+	if out := l.appendHeld(nil, d, all); len(out) > 0 {
+		l.pass(stub, d, &stream.StreamChunk{Data: out, Timestamp: time.Now()})
+	}
+}
+
+// appendHeld appends what is held no more; all says that the confirm delay is over.
+func (l *Link) appendHeld(out []byte, d *direction, all bool) []byte {
+	for _, h := range d.release(time.Now(), all) {
+		if h.confirm {
+			l.follower.Passed(h.effect)
+		} else if l.follower.Apply(h.command).Void {
+			continue
+		}
 		out = append(out, h.raw...)
 	}
-	d.held = append([]heldConfirm(nil), d.held[n:]...)
-	return &stream.StreamChunk{Data: out, Timestamp: time.Now()}
+	return out
 }

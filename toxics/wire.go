@@ -40,6 +40,9 @@ type Options struct {
 	ConfirmDelay time.Duration
 	// Number gives each connection its number, unique in the scenario.
 	Number func() int
+	// Faults are in force on the connections; they may be those of another Wire too, for a process that
+	// is started again. Without a Ledger there are none.
+	Faults *Faults
 }
 
 // Wire is where a consumer's process connects to. It listens on a port of its own.
@@ -64,6 +67,9 @@ func Listen(ctx context.Context, o Options) (*Wire, error) {
 	}
 	if o.Identify == nil {
 		o.Identify = func(*ledger.Content) string { return "" }
+	}
+	if o.Ledger == nil {
+		o.Faults = nil
 	}
 	if o.Number == nil {
 		numbers := counter()
@@ -151,6 +157,10 @@ func (w *Wire) accept() {
 // join connects one client's connection to the broker and returns when both are closed.
 func (w *Wire) join(client net.Conn) {
 	number := w.options.Number()
+	if w.options.Faults.refuse() {
+		_ = client.Close()
+		return
+	}
 	ctx, cancel := context.WithTimeout(w.closing, dialTimeout)
 	defer cancel()
 	broker, err := new(net.Dialer).DialContext(ctx, "tcp", w.options.Upstream)
@@ -175,6 +185,10 @@ func (w *Wire) join(client net.Conn) {
 		}
 		defer forget(l)
 	}
+	if l.faults != nil {
+		l.faults.join(l)
+		defer l.faults.leave(l)
+	}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -191,5 +205,8 @@ func (w *Wire) join(client net.Conn) {
 
 	l.proxy.Toxics.StartLink(w.server, name+"-up", client, l.writer(broker), stream.Upstream)
 	l.proxy.Toxics.StartLink(w.server, name+"-down", broker, l.writer(client), stream.Downstream)
+	if l.faults != nil {
+		l.faults.begin(l)
+	}
 	l.wait()
 }

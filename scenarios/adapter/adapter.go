@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
@@ -284,6 +285,12 @@ func (a *Adapter) endsNow() { a.end.Do(func() { close(a.ending) }) }
 // Signals of the process, for faults.
 func (a *Adapter) Pause() error  { return a.process.Pause() }
 func (a *Adapter) Resume() error { return a.process.Resume() }
+
+// Terminate sends SIGTERM; what closes from here on closes because it was told to.
+func (a *Adapter) Terminate() error {
+	a.endsNow()
+	return a.process.Signal(syscall.SIGTERM)
+}
 
 // End closes the adapter's stdin, at which it ends by itself, and kills it after the grace.
 func (a *Adapter) End(ctx context.Context, grace time.Duration) error {

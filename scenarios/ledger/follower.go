@@ -37,6 +37,7 @@ type Follower struct {
 	channels map[uint16]*channel
 	opened   bool
 	role     Role
+	holding  bool // the confirm that is applied is kept back by a fault
 	ended    bool
 	lost     bool   // ended without a close: nothing that comes after has reached the other side
 	closing  *Event // a connection.close that was seen
@@ -116,6 +117,9 @@ type Effect struct {
 	Ends bool
 	// Tuned is the frame size that was agreed on, in bytes; 0 for other frames.
 	Tuned int
+	// Void is set where the connection has been cut: the frame must not be passed on, since nobody will
+	// have seen it.
+	Void bool
 
 	event   Event
 	channel *channel
@@ -126,6 +130,9 @@ type Effect struct {
 func (f *Follower) Take(fromBroker bool, fr frame.Frame) (Effect, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.lost {
+		return Effect{Void: true}, nil
+	}
 	c, err := f.assemble(fromBroker, fr)
 	if !c.Whole {
 		return Effect{}, err
@@ -210,10 +217,68 @@ func (f *Follower) Apply(c Command) Effect {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lost {
-		return Effect{}
+		return Effect{Void: true}
 	}
 	f.start()
 	return f.apply(c)
+}
+
+// ApplyHeld is Apply for a confirm that is kept back, of whatever message and kind: it is written down
+// as arrived now, and by a call of Passed as passed on.
+func (f *Follower) ApplyHeld(c Command) Effect {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost {
+		return Effect{Void: true}
+	}
+	f.start()
+	f.holding = true
+	defer func() { f.holding = false }()
+	return f.apply(c)
+}
+
+// Drop takes a confirm for what is meant out for good: what it answers is never answered. It returns
+// the tags that the confirm answers besides.
+func (f *Follower) Drop(c Command, means func(Target) bool) (others []uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start()
+	ch := f.channel(c.Channel)
+	tag, multiple := confirmOf(c.Method)
+	list := slices.Clone(ch.unconfirmed)
+	for _, n := range takeNumbered(&list, tag, multiple) {
+		if means(Target{n.message, n.exchange, n.key, n.queue}) {
+			one := n
+			ch.unconfirmed = slices.DeleteFunc(ch.unconfirmed, func(o numbered) bool { return o.seq == one.seq })
+			continue
+		}
+		others = append(others, n.tag)
+	}
+	return others
+}
+
+// Answers are the tags that a confirm answers.
+func (f *Follower) Answers(c Command) (tags []uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start()
+	tag, multiple := confirmOf(c.Method)
+	list := slices.Clone(f.channel(c.Channel).unconfirmed)
+	for _, n := range takeNumbered(&list, tag, multiple) {
+		tags = append(tags, n.tag)
+	}
+	return tags
+}
+
+// confirmOf is what a confirm says of itself.
+func confirmOf(m frame.Method) (tag uint64, multiple bool) {
+	switch m := m.(type) {
+	case *frame.BasicAck:
+		return m.DeliveryTag, m.Multiple
+	case *frame.BasicNack:
+		return m.DeliveryTag, m.Multiple
+	}
+	return 0, false
 }
 
 func (f *Follower) apply(c Command) Effect {
@@ -594,7 +659,7 @@ func (f *Follower) fromBroker(e Event) Effect {
 func (f *Follower) answer(ch *channel, e Event) Effect {
 	var known bool
 	e.Covers, known = take(&ch.unconfirmed, e.Tag, e.Multiple)
-	late := f.Deferred && known && e.Kind == Confirmed
+	late := f.holding || f.Deferred && known && e.Kind == Confirmed
 	if !late && ch.held == 0 {
 		f.Add(e)
 		return Effect{}
@@ -603,9 +668,11 @@ func (f *Follower) answer(ch *channel, e Event) Effect {
 	if !late {
 		return Effect{Hold: true, event: e, channel: ch}
 	}
-	arrived := e
-	arrived.Kind = ConfirmArrived
-	f.Add(arrived)
+	if e.Kind == Confirmed {
+		arrived := e
+		arrived.Kind = ConfirmArrived
+		f.Add(arrived)
+	}
 	return Effect{Hold: true, Confirms: e.Covers, event: e, channel: ch}
 }
 

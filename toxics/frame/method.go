@@ -3,6 +3,7 @@ package frame
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // Method is one of the methods of this package, as a pointer to its struct: *BasicPublish, *QueueDeclareOk, ...
@@ -192,3 +193,16 @@ var byID = func() map[uint32]func() Method {
 	}
 	return m
 }()
+
+// FromBroker reports whether a method of that name is one that a broker sends to a client. Methods that both
+// send (basic.ack, basic.nack, and those that close) count as the client's.
+func FromBroker(name string) bool {
+	switch name {
+	case "basic.deliver", "basic.return", "basic.get-ok", "basic.get-empty", "connection.start", "connection.secure",
+		"connection.tune", "connection.blocked", "connection.unblocked":
+		return true
+	case "connection.start-ok", "connection.secure-ok", "connection.tune-ok":
+		return false
+	}
+	return strings.HasSuffix(name, "-ok")
+}

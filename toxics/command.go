@@ -1,0 +1,246 @@
+package toxics
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+
+	"github.com/parkproof/parkproof/scenarios/ledger"
+	"github.com/parkproof/parkproof/toxics/frame"
+)
+
+// outgoing is what one round of a tap passes on: bytes so far, in their order.
+type outgoing struct {
+	stub *toxics.ToxicStub
+	d    *direction
+	data []byte
+	at   time.Time
+}
+
+// takeCommands is take where faults may fire: it puts commands together, looks at each before it takes
+// effect, and passes them on whole.
+func (l *Link) takeCommands(stub *toxics.ToxicStub, d *direction, chunk *stream.StreamChunk) {
+	if d.deaf {
+		return
+	}
+	if limit := int(l.maxFrame.Load()); limit != d.maxFrame {
+		d.maxFrame = limit
+		d.reader.SetMaxFrame(limit)
+	}
+	out := &outgoing{stub: stub, d: d, at: chunk.Timestamp}
+	d.reader.Feed(chunk.Data)
+	for !d.deaf {
+		f, ok, err := d.reader.Next()
+		if err != nil {
+			l.send(out)
+			l.garbage(d, err)
+			return
+		}
+		if !ok {
+			break
+		}
+		c, _ := l.follower.Assemble(d.fromBroker, f) // what cannot be understood, the ledger tells; it is passed on
+		if a := l.awaited.Load(); a != nil && a.fromBroker == d.fromBroker {
+			a.see(c)
+			continue // its cut has been decided on: nobody is told of this any more
+		}
+		l.takeFrame(out, c, f)
+	}
+	l.send(out)
+}
+
+// takeFrame passes a frame on where it is no part of a command that has to be looked at as a whole.
+func (l *Link) takeFrame(out *outgoing, c ledger.Command, f frame.Frame) {
+	d := out.d
+	b := d.begun[f.Channel]
+	switch {
+	case c.Begins:
+		d.begun[f.Channel] = &begun{raw: bytes.Clone(f.Raw), ends: []int{len(f.Raw)}}
+	case c.Inside && b != nil:
+		b.raw = append(b.raw, f.Raw...)
+		b.ends = append(b.ends, len(b.raw))
+		if c.Whole {
+			delete(d.begun, f.Channel)
+			l.takeCommand(out, c, b)
+		}
+	case c.Inside && c.Whole:
+		// Its first frames went on before anybody asked: it cannot be kept back any more.
+		if !l.follower.Apply(c).Void {
+			out.data = append(out.data, f.Raw...)
+		}
+	case c.Whole:
+		l.takeCommand(out, c, &begun{raw: f.Raw, ends: []int{len(f.Raw)}})
+	default:
+		delete(d.begun, f.Channel) // an error has ended the content
+		if b != nil {
+			out.data = append(out.data, b.raw...)
+		}
+		out.data = append(out.data, f.Raw...)
+	}
+}
+
+// takeCommand lets a fault fire at a whole command, or passes it on.
+func (l *Link) takeCommand(out *outgoing, c ledger.Command, of *begun) {
+	s := l.follower.Sight(c)
+	a := l.faults.decide(l, &s, false)
+	if a == nil && s.HasContent {
+		a = l.faults.decide(l, &s, true)
+	}
+	if a == nil {
+		l.goOn(out, c, of.raw, time.Time{}, nil)
+		return
+	}
+	switch a.Action {
+	case CutBefore, CutAfter, CutUnseen:
+		l.cutAt(out, a, c, &s, of)
+	case Hold:
+		l.fired(a, &s, true)
+		l.goOn(out, c, of.raw, out.at, a)
+	case Delay:
+		l.fired(a, &s, true)
+		l.goOn(out, c, of.raw, out.at.Add(a.For), a)
+	case Drop:
+		l.fired(a, &s, true)
+		l.drop(out, a, c)
+	case Stop:
+		l.stopAt(out, a, c, &s, of)
+	}
+}
+
+// goOn passes a command on, or keeps it back: for a fault until due and released, or since it may not
+// overtake what is kept back on its channel.
+func (l *Link) goOn(out *outgoing, c ledger.Command, raw []byte, due time.Time, by *Armed) {
+	d := out.d
+	answers := isConfirm(c)
+	_, publishes := c.Method.(*frame.BasicPublish)
+	switch {
+	case answers:
+		l.confirm(out, c, raw, due, by)
+		return
+	case by != nil || publishes && d.busy(int(c.Channel)):
+		lane := noLane
+		if publishes {
+			lane = int(c.Channel) // the broker numbers them as they come
+		}
+		d.held = append(d.held, held{due: due, by: by, raw: bytes.Clone(raw), lane: lane, command: c})
+		return
+	}
+	effect := l.follower.Apply(c)
+	if effect.Void {
+		return
+	}
+	l.tune(d, effect)
+	if effect.Ends {
+		out.data = l.appendHeld(out.data, d, true)
+	}
+	out.data = append(out.data, raw...)
+}
+
+// confirm passes a confirm on, or keeps it back.
+func (l *Link) confirm(out *outgoing, c ledger.Command, raw []byte, due time.Time, by *Armed) {
+	d := out.d
+	if tag, multiple := confirmTag(c.Method); multiple && d.dropped[c.Channel] {
+		// It must not speak for those that were dropped: one by one, for the others.
+		raw = nil
+		for _, tag := range l.follower.Answers(c) {
+			raw = append(raw, oneConfirm(c, tag)...)
+		}
+	} else if d.dropped[c.Channel] && len(l.follower.Answers(c)) == 0 && tag != 0 {
+		return // of what was dropped
+	}
+	var effect ledger.Effect
+	if by != nil {
+		effect = l.follower.ApplyHeld(c)
+	} else {
+		effect = l.follower.Apply(c)
+	}
+	switch {
+	case effect.Void:
+	case effect.Hold && by == nil:
+		l.hold(d, raw, effect, out.at, c.Channel)
+	case effect.Hold:
+		d.held = append(d.held, held{due: due, by: by, raw: bytes.Clone(raw), effect: effect, confirm: true, lane: int(c.Channel)})
+	default:
+		out.data = append(out.data, raw...)
+	}
+}
+
+// drop takes out of a confirm what the fault means, and passes the rest on.
+func (l *Link) drop(out *outgoing, a *Armed, c ledger.Command) {
+	if !isConfirm(c) {
+		return // Arm refuses it
+	}
+	others := l.follower.Drop(c, a.Trigger.means)
+	out.d.dropped[c.Channel] = true
+	for _, tag := range others {
+		one := c
+		one.Method = confirmWith(c.Method, tag)
+		l.confirm(out, one, oneConfirm(c, tag), time.Time{}, nil)
+	}
+}
+
+// isConfirm reports whether the command is the broker's answer to publishes.
+func isConfirm(c ledger.Command) bool {
+	switch c.Method.(type) {
+	case *frame.BasicAck, *frame.BasicNack:
+		return c.FromBroker
+	default:
+		return false
+	}
+}
+
+func confirmTag(m frame.Method) (tag uint64, multiple bool) {
+	switch m := m.(type) {
+	case *frame.BasicAck:
+		return m.DeliveryTag, m.Multiple
+	case *frame.BasicNack:
+		return m.DeliveryTag, m.Multiple
+	}
+	return 0, false
+}
+
+// confirmWith is the same answer for one publish.
+func confirmWith(m frame.Method, tag uint64) frame.Method {
+	if _, refuses := m.(*frame.BasicNack); refuses {
+		return &frame.BasicNack{DeliveryTag: tag}
+	}
+	return &frame.BasicAck{DeliveryTag: tag}
+}
+
+func oneConfirm(c ledger.Command, tag uint64) []byte {
+	raw, err := frame.AppendMethodFrame(nil, c.Channel, confirmWith(c.Method, tag))
+	if err != nil {
+		panic(err) // two integers and a bit always fit
+	}
+	return raw
+}
+
+// send passes on what has come together.
+func (l *Link) send(out *outgoing) {
+	if len(out.data) > 0 {
+		l.pass(out.stub, out.d, &stream.StreamChunk{Data: out.data, Timestamp: out.at})
+		out.data = nil
+	}
+}
+
+// fired writes down that a fault fired. One that concerns a single command is about its messages alone.
+func (l *Link) fired(a *Armed, s *ledger.Sighting, single bool) {
+	e := ledger.Event{
+		Kind: ledger.Fired, Process: l.process, Conn: l.Number, Channel: s.Channel, Text: a.Text + ": " + told(l.place, s),
+	}
+	if !single {
+		l.ledger.Add(e)
+		return
+	}
+	for _, t := range s.Targets {
+		if t.Message != "" {
+			e.Message = t.Message
+			l.ledger.Add(e)
+		}
+	}
+	if e.Message == "" {
+		l.ledger.Add(e)
+	}
+}
