@@ -203,6 +203,14 @@ func (l *link) dial(ctx context.Context, url string) (_ *connection, err error) 
 		}
 		return nil, also(context.Cause(ctx), err)
 	}
+	// The client library watches for the broker's silence only from the first frame on that it reads once the
+	// connection is open. On a link that dies before that, it would wait for ever.
+	if silence := raw.Config.Heartbeat * 3 / 2; silence > 0 {
+		if err := socket.SetReadDeadline(time.Now().Add(silence)); err != nil {
+			_ = socket.Close()
+			return nil, fmt.Errorf("watch for the broker's silence: %w", err)
+		}
+	}
 	return &connection{
 		Connection: raw,
 		socket:     socket,

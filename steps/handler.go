@@ -74,14 +74,6 @@ func (w *World) script(s script) {
 	w.scripts = append(w.scripts, s)
 }
 
-// matches reports whether a message's name fits a pattern: the name itself, or a beginning and *.
-func matches(pattern, message string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(message, prefix)
-	}
-	return pattern == message
-}
-
 func (w *World) failsThen(name, pattern, count, then string) error {
 	n, err := parseCount(count)
 	if err != nil {

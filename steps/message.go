@@ -75,6 +75,12 @@ func (w *World) publish(ctx context.Context, to, key string, messages ...outgoin
 	if d.kind == "queue" {
 		exchange, key = "", w.physical(to)
 	}
+	return w.publishRaw(ctx, exchange, key, messages...)
+}
+
+// publishRaw publishes to an exchange of the broker's.
+func (w *World) publishRaw(ctx context.Context, exchange, key string, messages ...outgoing) error {
+	to := exchange + "/" + key
 	ctx, cancel := context.WithTimeout(ctx, ours)
 	defer cancel()
 	confirms := make([]*amqp.DeferredConfirmation, 0, len(messages))

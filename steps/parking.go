@@ -75,7 +75,7 @@ func (w *World) parkings(name string) ([]string, error) {
 // a queue is seen only by taking it out, and the ledger keeps it.
 func (w *World) collected(ctx context.Context, queues []string, holds func(*ledger.Book) bool) (bool, error) {
 	silence := w.longestRung() + quiet
-	ctx, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
+	ctx, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
 	still := w.stillness(silence)
 	pace := time.NewTicker(inspectPace)

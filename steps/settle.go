@@ -107,7 +107,7 @@ func (w *World) awaitCopies(ctx context.Context, parked []string, done func(*led
 	if !w.look((*ledger.Book).Broken) {
 		return nil
 	}
-	limit, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
+	limit, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
 	for limit.Err() == nil {
 		seen := w.doings()

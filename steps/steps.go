@@ -21,6 +21,8 @@ func (w *World) Register(s Words) {
 	w.propertySteps(s)
 	w.declarationSteps(s)
 	w.faultSteps(s)
+	w.linkSteps(s)
+	w.recoverySteps(s)
 }
 
 // expressions keeps the expressions of definitions.

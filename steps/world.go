@@ -89,6 +89,8 @@ type World struct {
 	order     []string // of the processes
 	faults    map[string]*toxics.Faults
 	firings   []firing
+	toxics    []*toxics.Proxied
+	probes    atomic.Int64 // further messages that were published to see whether a consumer goes on
 	// supervised processes are started again whenever they die; settled ends that.
 	supervised, settled bool
 	reviving            sync.WaitGroup
@@ -263,7 +265,7 @@ func (w *World) eventually(ctx context.Context, holds func(*ledger.Book) bool) b
 }
 
 func (w *World) eventuallyIn(ctx context.Context, silence time.Duration, holds func(*ledger.Book) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience+w.wholeLadder())
+	ctx, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
 	still := w.stillness(silence)
 	for {
@@ -279,6 +281,15 @@ func (w *World) eventuallyIn(ctx context.Context, silence time.Duration, holds f
 	}
 }
 
+// patience bounds a wait; a consumer that something was done to has to come back first.
+func (w *World) patience() time.Duration {
+	limit := patience + w.wholeLadder()
+	if w.look((*ledger.Book).Broken) {
+		limit += recovery
+	}
+	return limit
+}
+
 // stillness returns a question that is true once nothing has happened for that long, or for a
 // restful time while by the ledger nothing can happen any more; and when a message is in a loop, in
 // which something happens for ever.
@@ -292,8 +303,11 @@ func (w *World) stillness(silence time.Duration) func() bool {
 			seen, since = n, time.Now()
 			return false
 		}
-		still := time.Since(since)
-		return still > silence || still > restful && (w.allExited() || w.look((*ledger.Book).AtRest))
+		still, silence := time.Since(since), silence
+		if w.look((*ledger.Book).Broken) {
+			silence += recovery - quiet
+		}
+		return still > silence || still > restful && (!w.supervised && w.allExited() || w.look((*ledger.Book).AtRest))
 	}
 }
 

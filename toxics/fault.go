@@ -1,6 +1,7 @@
 package toxics
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,17 +151,33 @@ func (f *Faults) leave(l *Link) {
 	delete(f.links, l)
 }
 
-// Links are the open connections of the process that have the role; 0 is any.
+// Links are the open connections of the process that have the role; 0 is any. Where none has published
+// yet, those that have shown no role are taken for the ones that will, or else those that consume: a
+// library may open its channel for publishing only when something fails.
 func (f *Faults) Links(role ledger.Role) []*Link {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var links []*Link
+	of := map[bool][]*Link{}
+	var idle []*Link
 	for l := range f.links {
-		if role == 0 || l.Role()&role != 0 {
-			links = append(links, l)
+		shown := l.Role()
+		of[role == 0 || shown&role != 0] = append(of[role == 0 || shown&role != 0], l)
+		if shown == 0 {
+			idle = append(idle, l)
 		}
 	}
-	return links
+	if len(of[true]) > 0 || role != ledger.RolePublishing {
+		return of[true]
+	}
+	consuming := slices.ContainsFunc(of[false], func(l *Link) bool { return l.Role()&ledger.RoleConsuming != 0 })
+	switch {
+	case !consuming:
+		return nil // too early to tell
+	case len(idle) > 0:
+		return idle
+	default:
+		return of[false]
+	}
 }
 
 // decide tells the observer, and returns the fault that fires at the command, if one does.
