@@ -103,8 +103,8 @@ func TestRunJSONHasEveryField(t *testing.T) {
 			}
 		}
 	}
-	if len(types) != 9 {
-		t.Errorf("%d types were looked at, want 9: %v", len(types), types)
+	if len(types) != 16 {
+		t.Errorf("%d types were looked at, want 16: %v", len(types), types)
 	}
 }
 

@@ -3,7 +3,7 @@ package features
 
 import "embed"
 
-// FS has one folder an area: consumer.
+// FS has one folder an area: what a consumer must do, and the same while things break.
 //
-//go:embed consumer
+//go:embed consumer chaos
 var FS embed.FS

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -84,8 +85,8 @@ func (r junitResult) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return e.EncodeToken(start.End())
 }
 
-// WriteJUnit writes the run as JUnit XML: a test suite for every feature and broker. Failed and
-// fixed cases are failures, broken and unknown ones are errors, and what else did not pass is
+// WriteJUnit writes the run as JUnit XML: a test suite for every feature and broker, and for every path
+// that was explored, with a test case for each of its points and ways. Failed and fixed cases are failures, broken and unknown ones are errors, and what else did not pass is
 // skipped. A broker that could not be had and ran no case, and a run that was interrupted, are
 // errors of their own, so that neither looks like a success.
 func (r *Run) WriteJUnit(w io.Writer) error {
@@ -112,10 +113,24 @@ func (r *Run) WriteJUnit(w io.Writer) error {
 		return s
 	}
 	ran := map[string]bool{}
+	told := r.isEvidence() // by a test case of its exploration
+	for _, e := range r.Explorations {
+		told[[2]string{e.Broker, e.Case}] = true
+	}
 	for _, c := range r.Cases {
+		if told[[2]string{c.Broker, c.ID}] && c.ID != "" {
+			continue
+		}
 		ran[c.Broker] = true
 		feature := outsideLine(c.Feature)
 		suite(feature, c.Broker, outsideLine(c.File), c.At).add(r.junitCase(&c), c.Verdict, c.Seconds)
+	}
+	for _, e := range r.Explorations {
+		ran[e.Broker] = true
+		into := suite(e.title(), e.Broker, "", 0)
+		for _, c := range r.junitPoints(&e) {
+			into.add(c.junitCase, c.verdict, c.seconds)
+		}
 	}
 	for _, b := range r.Brokers {
 		if b.Error != "" && !ran[b.Name] {
@@ -223,6 +238,51 @@ func (r *Run) junitCase(c *Case) junitCase {
 		}
 	}
 	return out
+}
+
+// junitPoint is a test case of an exploration.
+type junitPoint struct {
+	junitCase
+	verdict Verdict
+	seconds float64
+}
+
+// junitPoints are the test cases of an exploration: one for each point and way, one for each point that
+// was not run, and one for the path where it could not be explored.
+func (r *Run) junitPoints(e *Exploration) []junitPoint {
+	var all []junitPoint
+	class := junitClass(e.title(), e.Broker)
+	add := func(name, id string, otherwise Case) {
+		c := otherwise
+		if found := r.evidence(e.Broker, id); found != nil {
+			c = *found
+			c.Verdict, c.Reason, c.Seconds = otherwise.Verdict, cmp.Or(otherwise.Reason, c.Reason), otherwise.Seconds
+		}
+		out := r.junitCase(&c)
+		out.Name, out.Class = name, class
+		all = append(all, junitPoint{out, c.Verdict, c.Seconds})
+	}
+	if v, why, is := e.unexplored(); is {
+		add("the path can be explored", e.Case, Case{Verdict: v, Reason: why})
+	}
+	for i := range e.points() {
+		if i >= len(e.Points) {
+			add(fmt.Sprintf("%d", i+1), "", Case{Verdict: Unknown, Reason: "the point was not run"})
+			continue
+		}
+		p := &e.Points[i]
+		if len(p.Outcomes) == 0 {
+			add(fmt.Sprintf("%d: %s", i+1, e.describe(p)), "", Case{Verdict: Unknown, Reason: "the point was not run"})
+		}
+		for _, o := range p.Outcomes {
+			add(fmt.Sprintf("%d %s: %s", i+1, outsideLine(o.Way), e.describe(p)), o.Case,
+				Case{Verdict: o.verdict(), Reason: o.Reason, Seconds: o.Seconds})
+			if last := &all[len(all)-1]; last.Out == nil && last.verdict == Passed && o.Copies > 0 {
+				last.Out = &junitResult{text: "Passed with " + more(o.Copies) + ".\n"}
+			}
+		}
+	}
+	return all
 }
 
 // headline says in one line why the case did not pass.

@@ -22,6 +22,9 @@ type Run struct {
 	Consumer Consumer  `json:"consumer"`
 	Brokers  []Broker  `json:"brokers"`
 	Cases    []Case    `json:"cases"`
+	// Explorations are the paths that were broken at every point. Cases then holds the evidence of those
+	// of their runs that did not pass.
+	Explorations []Exploration `json:"explorations,omitempty"`
 	// Interrupted says that the run was ended before all cases had run.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// ExitCode is what parkproof exited with.
@@ -91,8 +94,17 @@ type Case struct {
 	Steps    []Step    `json:"steps"`
 	Findings []Finding `json:"findings,omitempty"`
 	Messages []Message `json:"messages,omitempty"`
-	// Timeline is what happened to the messages that the findings speak of, or to all of them.
+	// Timeline is what happened to the messages that the findings speak of or that a fault touched, or to all
+	// of them. It and the four below are there where the case did not pass or a fault fired.
 	Timeline []Moment `json:"timeline,omitempty"`
+	// Connections are those of the consumer's processes; of more than 100, the first and last 50.
+	Connections []Connection `json:"connections,omitempty"`
+	// Consumers are how many consumers each queue had.
+	Consumers []Consumers `json:"consumers,omitempty"`
+	// Unacked are deliveries that the consumer never settled and never gave back; at most 100.
+	Unacked []Unacked `json:"unacked,omitempty"`
+	// HeartbeatsMissed are the silences on the consumer's connections; at most 100.
+	HeartbeatsMissed []Silence `json:"heartbeats_missed,omitempty"`
 	// Warnings are remarks about the adapter that break no guarantee.
 	Warnings []string `json:"warnings,omitempty"`
 	// ConsumerLog is the end of what the consumer's processes wrote to stderr.
@@ -129,6 +141,8 @@ type Message struct {
 	// Fate is handled, parked, kept, dropped, expired, returned, or lost.
 	Fate   string `json:"fate"`
 	Copies int    `json:"copies"`
+	// Redeliveries is how often an entry that had been delivered was delivered again.
+	Redeliveries int `json:"redeliveries,omitempty"`
 	// Releases says how each ack of a copied message was graded: confirmed, ordered, unsafe.
 	Releases []string `json:"releases,omitempty"`
 }
@@ -140,8 +154,55 @@ type Moment struct {
 	// Who acted: publisher, consumer, broker, handler or parkproof.
 	Who  string `json:"who"`
 	What string `json:"what"`
-	// Marked lines are those that a finding points at.
+	// Marked lines are those that a finding points at, and those at which a fault fires.
 	Marked bool `json:"marked,omitempty"`
+}
+
+// Connection is a connection of the consumer's to the broker.
+type Connection struct {
+	// Number is the one that the timeline calls it by.
+	Number  int    `json:"number"`
+	Process string `json:"process,omitempty"`
+	// Opened and Closed are in seconds since the case began; nil for never.
+	Opened *float64 `json:"opened_seconds,omitempty"`
+	Closed *float64 `json:"closed_seconds,omitempty"`
+	// By is who closed it: client, broker, parkproof (a fault cut it), or lost, where nobody said so.
+	By string `json:"by,omitempty"`
+	// Code and Text are those of its close; of a lost connection, Text says how it was lost.
+	Code int    `json:"code,omitempty"`
+	Text string `json:"text,omitempty"`
+	// Channels are how many were opened on it, in all; OpenChannels how many are left open.
+	Channels     int `json:"channels"`
+	OpenChannels int `json:"open_channels,omitempty"`
+}
+
+// Consumers is how many consumers a queue had.
+type Consumers struct {
+	Queue string `json:"queue"`
+	// Peak is the most at once that one process had; End what is left when the case ends, of all.
+	Peak int `json:"peak"`
+	End  int `json:"end"`
+}
+
+// Unacked is a delivery that was neither settled nor given back.
+type Unacked struct {
+	Message    string `json:"message,omitempty"`
+	Queue      string `json:"queue"`
+	Process    string `json:"process,omitempty"`
+	Consumer   string `json:"consumer,omitempty"` // the consumer tag
+	Connection int    `json:"connection"`
+	Channel    int    `json:"channel"`
+}
+
+// Silence is a heartbeat that was missed.
+type Silence struct {
+	// Seconds since the case began, when it was noticed.
+	Seconds float64 `json:"seconds"`
+	// Who was silent: consumer or broker.
+	Who        string `json:"who"`
+	Connection int    `json:"connection"`
+	// Text says for how long, and which heartbeat was agreed on.
+	Text string `json:"text"`
 }
 
 // Verdicts returns the verdict of every case, in order.

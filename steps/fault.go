@@ -178,6 +178,9 @@ func (w *World) trigger(text string) (toxics.Trigger, error) {
 	} else {
 		t.Method, t.FromBroker = s.what, frame.FromBroker(s.what)
 	}
+	if s.place == "" && s.copy == "" {
+		return t, nil // a command without a message or a queue fits too
+	}
 	place := w.physical(s.place)
 	t.Where = func(target ledger.Target) bool {
 		if s.place != "" && target.Queue != place && target.Exchange != place && !(target.Exchange == "" && target.Key == place) {

@@ -65,6 +65,12 @@ func (w *World) handlerSteps(s Words) {
 		}
 		return w.release(name, message, ok)
 	})
+	s.Step(`^"([^"]*)" lets go of "([^"]*)" and fails it$`, func(ctx context.Context, name, message string) error {
+		if err := w.hasInHandler(ctx, name, 1, message); err != nil {
+			return err
+		}
+		return w.release(name, message, outcome{verdict: protocol.VerdictFail, reason: defaultReason})
+	})
 	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parkproof/parkproof/scenarios/adapter"
@@ -81,8 +80,8 @@ func (p *consumerProcess) again(ctx context.Context) error {
 }
 
 // supervise does something that the process may die of, or refuse since a fault fired: then it is done
-// again once the process has been started again, as its supervisor would.
-func (p *consumerProcess) supervise(ctx context.Context, do func(context.Context) error) error {
+// again once the process has been started again, as its supervisor would; its start has been done then.
+func (p *consumerProcess) supervise(ctx context.Context, start bool, do func(context.Context) error) error {
 	w := p.world
 	for {
 		w.mu.Lock()
@@ -111,8 +110,8 @@ func (p *consumerProcess) supervise(ctx context.Context, do func(context.Context
 		select {
 		case <-revived:
 			limit.Stop()
-			if strings.Contains(fmt.Sprint(err), "to start") {
-				return nil // that has been done now
+			if start {
+				return nil
 			}
 		case <-ctx.Done():
 			limit.Stop()

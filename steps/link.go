@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,17 +39,13 @@ func roleOf(which string) ledger.Role {
 
 // hasToxic puts one of toxiproxy's toxics on connections; on the link as a whole, on new ones too.
 func (w *World) hasToxic(ctx context.Context, which, kind, direction, attributes string) error {
-	f := toxics.LinkFault{
-		Type: kind, Role: roleOf(which), New: which == "link", Attributes: map[string]any{},
-		ToBroker: direction != "to the consumer", ToConsumer: direction != "to the broker",
+	values, err := readAttributes(attributes, kind)
+	if err != nil {
+		return err
 	}
-	for _, pair := range strings.FieldsFunc(attributes, func(r rune) bool { return r == ',' || r == ' ' }) {
-		name, value, _ := strings.Cut(pair, "=")
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return fmt.Errorf("the attribute %q of the toxic %q is no number: say such as latency=200", pair, kind)
-		}
-		f.Attributes[name] = n
+	f := toxics.LinkFault{
+		Type: kind, Role: roleOf(which), New: which == "link", Attributes: values,
+		ToBroker: direction != "to the consumer", ToConsumer: direction != "to the broker",
 	}
 	f.Text = strings.TrimSpace(fmt.Sprintf("the %s has the toxic %s %s", which, kind, strings.TrimSpace(direction+" "+attributes)))
 	if err := f.Check(); err != nil {

@@ -130,7 +130,7 @@ func (w *World) process(ctx context.Context, name string, ladder []time.Duration
 	w.processes[name] = p
 	w.order = append(w.order, name)
 	w.mu.Unlock()
-	return p, p.supervise(ctx, p.start)
+	return p, p.supervise(ctx, true, p.start)
 }
 
 func (p *consumerProcess) start(ctx context.Context) error {
@@ -162,6 +162,7 @@ func (p *consumerProcess) start(ctx context.Context) error {
 	w.mu.Lock()
 	p.wire, p.adapter, p.asked, p.closing, p.ended = wire, a, false, false, false
 	l.adapter, p.life = a, l
+	w.adapters = append(w.adapters, a)
 	p.lives++
 	w.mu.Unlock()
 	w.Ledger.Add(ledger.Event{Kind: ledger.ProcessStarted, Process: p.name})
@@ -316,7 +317,7 @@ func (w *World) restart(ctx context.Context, finish bool) error {
 
 // consume asks the process to consume, and again where it is started again meanwhile.
 func (p *consumerProcess) consume(ctx context.Context, r protocol.Request) error {
-	if err := p.supervise(ctx, func(ctx context.Context) error { return p.consumeOnce(ctx, r) }); err != nil {
+	if err := p.supervise(ctx, false, func(ctx context.Context) error { return p.consumeOnce(ctx, r) }); err != nil {
 		return err
 	}
 	p.world.mu.Lock()

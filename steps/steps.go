@@ -23,6 +23,9 @@ func (w *World) Register(s Words) {
 	w.faultSteps(s)
 	w.linkSteps(s)
 	w.recoverySteps(s)
+	w.pathSteps(s)
+	w.copySteps(s)
+	w.limitSteps(s)
 }
 
 // expressions keeps the expressions of definitions.

@@ -19,6 +19,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/parkproof/parkproof/scenarios/adapter"
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
 	"github.com/parkproof/parkproof/scenarios/broker"
 	"github.com/parkproof/parkproof/scenarios/ledger"
@@ -63,6 +64,8 @@ type Settings struct {
 	Case string
 	// Needs are the capabilities that the case's tags ask for.
 	Needs []string
+	// Path is set for a run of a path that is explored.
+	Path *Path
 	// OnReady is told what the adapter says of itself.
 	OnReady func(protocol.Ready)
 }
@@ -94,6 +97,7 @@ type World struct {
 	// supervised processes are started again whenever they die; settled ends that.
 	supervised, settled bool
 	reviving            sync.WaitGroup
+	adapters            []*adapter.Adapter // all that were ever started
 	// open ends when the world is closed.
 	open      context.Context
 	close     context.CancelFunc
@@ -419,6 +423,16 @@ func (w *World) Close(ctx context.Context) error {
 	w.endSupervision()
 	for _, p := range w.allProcesses() {
 		errs = append(errs, p.end(ctx, 0))
+	}
+	w.mu.Lock()
+	started := w.adapters
+	w.mu.Unlock()
+	for _, a := range started {
+		select {
+		case <-a.Exited():
+		default: // whatever else went wrong, none may outlive its scenario
+			errs = append(errs, a.Kill(context.WithoutCancel(ctx)))
+		}
 	}
 	w.settling.Wait()
 	if w.conn != nil && !w.owned {

@@ -2,6 +2,7 @@ package toxics
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
@@ -42,6 +43,10 @@ func (l *Link) takeCommands(stub *toxics.ToxicStub, d *direction, chunk *stream.
 			break
 		}
 		c, _ := l.follower.Assemble(d.fromBroker, f) // what cannot be understood, the ledger tells; it is passed on
+		if l.lost.Load() {
+			d.deaf = true // nobody will have seen it
+			break
+		}
 		if a := l.awaited.Load(); a != nil && a.fromBroker == d.fromBroker {
 			a.see(c)
 			continue // its cut has been decided on: nobody is told of this any more
@@ -84,10 +89,7 @@ func (l *Link) takeFrame(out *outgoing, c ledger.Command, f frame.Frame) {
 // takeCommand lets a fault fire at a whole command, or passes it on.
 func (l *Link) takeCommand(out *outgoing, c ledger.Command, of *begun) {
 	s := l.follower.Sight(c)
-	a := l.faults.decide(l, &s, false)
-	if a == nil && s.HasContent {
-		a = l.faults.decide(l, &s, true)
-	}
+	a := l.faults.decide(l, &s)
 	if a == nil {
 		l.goOn(out, c, of.raw, time.Time{}, nil)
 		return
@@ -102,6 +104,8 @@ func (l *Link) takeCommand(out *outgoing, c ledger.Command, of *begun) {
 		l.fired(a, &s, true)
 		l.goOn(out, c, of.raw, out.at.Add(a.For), a)
 	case Drop:
+		// Of a confirm of many, those that are meant.
+		s.Targets = slices.DeleteFunc(s.Targets, func(t ledger.Target) bool { return !a.Trigger.means(t) })
 		l.fired(a, &s, true)
 		l.drop(out, a, c)
 	case Stop:
@@ -113,29 +117,55 @@ func (l *Link) takeCommand(out *outgoing, c ledger.Command, of *begun) {
 // overtake what is kept back on its channel.
 func (l *Link) goOn(out *outgoing, c ledger.Command, raw []byte, due time.Time, by *Armed) {
 	d := out.d
-	answers := isConfirm(c)
-	_, publishes := c.Method.(*frame.BasicPublish)
-	switch {
-	case answers:
+	if isConfirm(c) {
 		l.confirm(out, c, raw, due, by)
 		return
-	case by != nil || publishes && d.busy(int(c.Channel)):
-		lane := noLane
-		if publishes {
-			lane = int(c.Channel) // the broker numbers them as they come
-		}
-		d.held = append(d.held, held{due: due, by: by, raw: bytes.Clone(raw), lane: lane, command: c})
+	}
+	if lane, free := laneOf(c); by != nil || !free && d.busy(lane) {
+		d.held = append(d.held, held{due: due, by: by, raw: bytes.Clone(raw), lane: lane, free: free, command: c})
 		return
 	}
+	out.data = l.appendCommand(out.data, d, c, raw)
+}
+
+// appendCommand appends a command that is passed on now, after what has to go before it.
+func (l *Link) appendCommand(out []byte, d *direction, c ledger.Command, raw []byte) []byte {
 	effect := l.follower.Apply(c)
 	if effect.Void {
-		return
+		return out
 	}
 	l.tune(d, effect)
 	if effect.Ends {
-		out.data = l.appendHeld(out.data, d, true)
+		out = l.appendHeld(out, d, true)
 	}
-	out.data = append(out.data, raw...)
+	var gone []held
+	switch c.Method.(type) {
+	case *frame.ChannelClose, *frame.ChannelCloseOk:
+		gone = d.forget(c.Channel, false)
+	case *frame.ConnectionClose, *frame.ConnectionCloseOk:
+		gone = d.forget(0, true)
+	}
+	for _, h := range gone {
+		l.note(h.channel(), "what was held when its channel or connection closed is never passed on"+aboutHeld(&h))
+	}
+	return append(out, raw...)
+}
+
+// aboutHeld names what is held.
+func aboutHeld(h *held) string {
+	switch {
+	case h.confirm:
+		return ": a confirm"
+	case h.command.Message != "":
+		return ": " + h.command.Method.Name() + " of " + h.command.Message
+	default:
+		return ": " + h.command.Method.Name()
+	}
+}
+
+// note writes down what a fault has brought about besides.
+func (l *Link) note(channel uint16, text string) {
+	l.ledger.Add(ledger.Event{Kind: ledger.Noted, Process: l.process, Conn: l.Number, Channel: channel, Text: text})
 }
 
 // confirm passes a confirm on, or keeps it back.
@@ -146,6 +176,9 @@ func (l *Link) confirm(out *outgoing, c ledger.Command, raw []byte, due time.Tim
 		raw = nil
 		for _, tag := range l.follower.Answers(c) {
 			raw = append(raw, oneConfirm(c, tag)...)
+		}
+		if raw == nil {
+			return // nothing but those
 		}
 	} else if d.dropped[c.Channel] && len(l.follower.Answers(c)) == 0 && tag != 0 {
 		return // of what was dropped

@@ -3,6 +3,7 @@ package toxics
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/parkproof/parkproof/scenarios/ledger"
@@ -10,9 +11,9 @@ import (
 )
 
 const (
-	// effectLimit bounds the wait for the broker's answer to what was passed on: it mostly takes
+	// answerLimit bounds the wait for the broker's answer to what was passed on: it mostly takes
 	// milliseconds, and a broker that is blocked gives none.
-	effectLimit = 5 * time.Second
+	answerLimit = 5 * time.Second
 	// reaction is how long a client has to show what a frame brings about in it. Many bring about
 	// nothing that can be seen, so the wait has an end of its own.
 	reaction = 100 * time.Millisecond
@@ -27,7 +28,11 @@ type awaited struct {
 }
 
 func (a *awaited) see(c ledger.Command) {
-	if c.Method == nil || !c.Whole || c.Channel != a.channel && a.fromBroker || !a.fits(c.Method) {
+	if c.Method == nil || !c.Whole {
+		return
+	}
+	// The end of the connection, which comes on channel 0, answers everything.
+	if _, ends := c.Method.(*frame.ConnectionClose); !ends && (c.Channel != a.channel && a.fromBroker || !a.fits(c.Method)) {
 		return
 	}
 	select {
@@ -58,26 +63,29 @@ func (l *Link) cutAt(out *outgoing, a *Armed, c ledger.Command, s *ledger.Sighti
 		l.sever(out.d, true)
 		return
 	}
-	wait := l.await(c, s)
 	l.passNow(out, c, of.raw)
-	if wait.marker != nil {
-		out.data = append(out.data, wait.marker...)
-	}
+	wait := l.await(c, s)
+	out.data = append(out.data, wait.marker...)
 	l.send(out)
 	l.flush(out.d)
+	out.d.rests()
 	if what := wait.done(); what != "" {
-		l.ledger.Add(ledger.Event{Kind: ledger.Noted, Process: l.process, Conn: l.Number, Text: what})
+		l.note(0, what)
 	}
 	l.sever(out.d, false)
 }
 
-// part is the beginning of a content: without its header for a cut before, into the middle of its body
-// for others.
+// part is the beginning of a content: without its header for a cut before; for others into the middle of
+// its body, or of its header where there is no body.
 func (b *begun) part(a Action) []byte {
-	if a == CutBefore || len(b.ends) < 2 {
+	switch {
+	case a == CutBefore || len(b.ends) < 2:
 		return b.raw[:b.ends[0]]
+	case len(b.ends) == 2:
+		return b.raw[:(b.ends[0]+b.ends[1])/2]
+	default:
+		return b.raw[:(b.ends[1]+len(b.raw))/2]
 	}
-	return b.raw[:(b.ends[1]+len(b.raw))/2]
 }
 
 // passNow passes a command on whatever is usually kept back.
@@ -99,7 +107,8 @@ type waiting struct {
 	done   func() string
 }
 
-// await begins to wait for what a command brings about at its receiver. A broker shows it by its answer,
+// await begins to wait for what a command, which has just taken effect on the ledger, brings about at its
+// receiver. A broker shows it by its answer,
 // and where there is none to be had, by the answer to a request that parkproof sends after it on the same
 // channel and keeps to itself: RabbitMQ takes a channel's commands in order.
 func (l *Link) await(c ledger.Command, s *ledger.Sighting) waiting {
@@ -116,24 +125,26 @@ func (l *Link) await(c ledger.Command, s *ledger.Sighting) waiting {
 		if c.Channel == 0 {
 			break
 		}
-		_, opens := c.Method.(*frame.ChannelOpen)
-		_, closes := c.Method.(*frame.ChannelClose)
-		if opens || closes || s.Method == "basic.publish" && s.Confirms {
+		if _, opens := c.Method.(*frame.ChannelOpen); opens {
+			break
+		}
+		if _, closes := c.Method.(*frame.ChannelClose); closes {
+			a.fits = closesChannel
+			break
+		}
+		if s.Method == "basic.publish" && s.Confirms {
+			a.fits = answersPublish(l.publishTag(c.Channel))
 			break
 		}
 		marker, _ = frame.AppendMethodFrame(nil, c.Channel, &frame.ChannelFlow{Active: true})
 		a.fits = func(m frame.Method) bool {
-			switch m.(type) {
-			case *frame.ChannelFlowOk, *frame.ChannelClose:
-				return true
-			default:
-				return false
-			}
+			_, marked := m.(*frame.ChannelFlowOk)
+			return marked || closesChannel(m)
 		}
 	}
 	l.awaited.Store(a)
 	return waiting{marker: marker, done: func() string {
-		limit := time.NewTimer(effectLimit)
+		limit := time.NewTimer(l.faults.answerLimit)
 		defer limit.Stop()
 		select {
 		case m := <-a.seen:
@@ -144,9 +155,42 @@ func (l *Link) await(c ledger.Command, s *ledger.Sighting) waiting {
 		case <-l.closed:
 			return ""
 		case <-limit.C:
-			return "the broker gave no answer in " + effectLimit.String()
+			return "the broker gave no answer in " + l.faults.answerLimit.String()
 		}
 	}}
+}
+
+// publishTag is the number of the last publish that was passed on on a channel.
+func (l *Link) publishTag(channel uint16) uint64 {
+	for _, e := range slices.Backward(l.ledger.Events()) {
+		if e.Kind == ledger.Published && e.Process == l.process && e.Conn == l.Number && e.Channel == channel {
+			return e.Tag
+		}
+	}
+	return 0
+}
+
+// answersPublish tells the answer to a publish from those to the ones before it.
+func answersPublish(published uint64) func(frame.Method) bool {
+	return func(m frame.Method) bool {
+		switch m.(type) {
+		case *frame.BasicAck, *frame.BasicNack:
+			tag, multiple := confirmTag(m)
+			return tag == published || multiple && (tag > published || tag == 0)
+		default:
+			return closesChannel(m)
+		}
+	}
+}
+
+// closesChannel reports whether nothing else can come on the channel after the method.
+func closesChannel(m frame.Method) bool {
+	switch m.(type) {
+	case *frame.ChannelClose, *frame.ChannelCloseOk:
+		return true
+	default:
+		return false
+	}
 }
 
 // awaitReaction waits for what a client does once it has been told something: its next command here, which
@@ -154,8 +198,8 @@ func (l *Link) await(c ledger.Command, s *ledger.Sighting) waiting {
 func (l *Link) awaitReaction() waiting {
 	a := &awaited{seen: make(chan frame.Method, 1), fits: func(frame.Method) bool { return true }}
 	l.awaited.Store(a)
+	from := len(l.ledger.Events())
 	return waiting{done: func() string {
-		from := len(l.ledger.Events())
 		ctx, cancel := context.WithTimeout(context.Background(), reaction)
 		defer cancel()
 		reacted := make(chan struct{})
@@ -199,13 +243,14 @@ func isDelivery(m frame.Method) bool {
 // direction sees an orderly end and the sender a reset.
 func (l *Link) sever(d *direction, reset bool) {
 	l.flush(d)
-	l.follower.Ended(false, "parkproof cut the connection")
+	l.end(false, "parkproof cut the connection")
+	d.deaf = true
+	d.rests()
 	for _, side := range l.sides {
 		if side != d {
-			l.flush(side) // what the ledger says was passed on has been
+			l.settle(side) // what the ledger says was passed on has been
 		}
 	}
-	d.deaf = true
 	if reset {
 		sender, receiver := l.client, l.broker
 		if d.fromBroker {
@@ -226,7 +271,11 @@ func (l *Link) stopAt(out *outgoing, a *Armed, c ledger.Command, s *ledger.Sight
 	l.acting.Lock()
 	defer l.acting.Unlock()
 	l.fired(a, s, false)
-	if a.Act() && c.FromBroker {
+	out.d.rests()
+	gone := a.Act()
+	out.d.works()
+	if gone && c.FromBroker {
+		out.d.deaf = true // what comes after it was on its way to the process too
 		return
 	}
 	if a.Trigger.Inside && !c.FromBroker {
@@ -245,6 +294,6 @@ func (l *Link) stopAt(out *outgoing, a *Armed, c ledger.Command, s *ledger.Sight
 // Sever cuts the connection now, whatever is on its way.
 func (l *Link) Sever(text string) {
 	l.ledger.Add(ledger.Event{Kind: ledger.Fired, Process: l.process, Conn: l.Number, Text: text})
-	l.follower.Ended(false, "parkproof cut the connection")
+	l.end(false, "parkproof cut the connection")
 	l.Cut()
 }

@@ -40,8 +40,9 @@ type Fault struct {
 	Action  Action
 	// For is how long Delay keeps a command back.
 	For time.Duration
-	// Act is done by Stop, in the goroutine that passes the connection's frames on. It reports whether
-	// the process is gone: then what was on its way to it is not passed on.
+	// Act is done by Stop, in the goroutine that passes the connection's frames on: it must not wait for
+	// these, nor put on or take off toxics, nor heal. It reports whether the process is gone: then what was
+	// on its way to it is not passed on.
 	Act func() (gone bool)
 	// Text says what it does, for the ledger: "the connection is cut before ...".
 	Text string
@@ -76,10 +77,13 @@ type Faults struct {
 	observe     func(Observation)
 	proxied     []*Proxied
 	refusing    bool
+
+	// answerLimit bounds a cut's wait for the broker's answer; it is set before there is a link.
+	answerLimit time.Duration
 }
 
 // NewFaults is a set of none.
-func NewFaults() *Faults { return &Faults{links: map[*Link]struct{}{}} }
+func NewFaults() *Faults { return &Faults{links: map[*Link]struct{}{}, answerLimit: answerLimit} }
 
 // Arm puts a fault into force.
 func (f *Faults) Arm(fault Fault) *Armed {
@@ -91,7 +95,7 @@ func (f *Faults) Arm(fault Fault) *Armed {
 	return a
 }
 
-// Observe has every command told before it is passed on, one at a time.
+// Observe has every command told before it is passed on, one at a time, until it is called with nil.
 func (f *Faults) Observe(tell func(Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +124,7 @@ func (a *Armed) Fired() int {
 	return a.fired
 }
 
-// Release passes on what the fault holds, all together, and disarms it.
+// Release passes on what the fault holds or delays, all together, and disarms it.
 func (a *Armed) Release() {
 	f := a.faults
 	f.mu.Lock()
@@ -180,23 +184,26 @@ func (f *Faults) Links(role ledger.Role) []*Link {
 	}
 }
 
-// decide tells the observer, and returns the fault that fires at the command, if one does.
-func (f *Faults) decide(l *Link, s *ledger.Sighting, inside bool) *Armed {
+// decide tells the observer, and returns the fault that fires at the command, if one does: the first that
+// was armed of those that would. The others have seen the command too.
+func (f *Faults) decide(l *Link, s *ledger.Sighting) *Armed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.observe != nil && !inside {
+	if f.observe != nil {
 		f.observe(Observation{l.place, *s})
 	}
+	var fires *Armed
 	for _, a := range f.armed {
-		if a.disarmed || a.Trigger.Inside != inside || !a.Trigger.fits(l.place, s) {
+		if a.disarmed || !a.Trigger.fits(l.place, s) {
 			continue
 		}
 		a.seen++
-		if a.Trigger.Occurrence != 0 && a.seen != a.Trigger.Occurrence {
-			continue
+		if fires == nil && (a.Trigger.Occurrence == 0 || a.seen == a.Trigger.Occurrence) {
+			fires = a
 		}
-		a.fired++
-		return a
 	}
-	return nil
+	if fires != nil {
+		fires.fired++
+	}
+	return fires
 }

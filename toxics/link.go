@@ -31,8 +31,14 @@ type Link struct {
 	sides          [2]*direction
 	maxFrame       atomic.Int64
 
+	// lost is set where the connection has ended without a close: what comes after is void. ending keeps
+	// that from happening between a confirm's entry in the ledger and the decision to pass it on.
+	ending sync.Mutex
+	lost   atomic.Bool
+
 	cut     sync.Once
 	closed  chan struct{} // closed when nothing can be passed on any more
+	started chan struct{} // closed when both directions run
 	writers sync.WaitGroup
 
 	// awaited is what a cut waits for; until it comes, that direction passes nothing on.
@@ -58,6 +64,16 @@ type direction struct {
 	woken   chan struct{} // something that was held may be passed on
 	passed  int64         // bytes handed on; atomic
 	writer  *closer
+	// working is set while the ledger may say of something that it was passed on, and it has not been.
+	working atomic.Bool
+}
+
+// works says that the tap has something in hand, rests that it has nothing.
+func (d *direction) works() { d.working.Store(true) }
+
+func (d *direction) rests() {
+	d.working.Store(false)
+	d.writer.tell()
 }
 
 // begun is a content on its way: its frames, and where each ends.
@@ -70,7 +86,7 @@ func newLink(o Options, number int, client, broker net.Conn) *Link {
 	l := &Link{
 		Number: number, client: client, broker: broker, confirmDelay: o.ConfirmDelay,
 		faults: o.Faults, ledger: o.Ledger, process: o.Process,
-		closed: make(chan struct{}),
+		closed: make(chan struct{}), started: make(chan struct{}),
 	}
 	if o.Ledger != nil {
 		l.follower = &ledger.Follower{
@@ -108,7 +124,7 @@ func (l *Link) ended(fromBroker bool) {
 	}
 	select {
 	case <-l.closed:
-		l.follower.Ended(false, "parkproof cut the connection")
+		l.end(false, "parkproof cut the connection")
 		return
 	default:
 	}
@@ -116,7 +132,16 @@ func (l *Link) ended(fromBroker bool) {
 	if fromBroker {
 		who = "the broker"
 	}
-	l.follower.Ended(fromBroker, who+" closed the connection without a word")
+	l.end(fromBroker, who+" closed the connection without a word")
+}
+
+// end writes down that the connection is gone, unless it was closed in the orderly way: nothing is passed
+// on any more.
+func (l *Link) end(fromBroker bool, text string) {
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	l.lost.Store(true)
+	l.follower.Ended(fromBroker, text)
 }
 
 // wait returns when both directions have written their last.
@@ -153,7 +178,7 @@ func (l *Link) reset(conn net.Conn) {
 // writer is the writing end towards a conn, for toxiproxy, which closes it as its last act.
 func (l *Link) writer(to net.Conn) *closer {
 	l.writers.Add(1)
-	c := &closer{Conn: to, link: l, broker: to == l.broker, wrote: make(chan struct{}, 1)}
+	c := &closer{Conn: to, link: l, broker: to == l.broker}
 	d := l.sides[0]
 	if !c.broker {
 		d = l.sides[1]
@@ -167,20 +192,39 @@ type closer struct {
 	link   *Link
 	broker bool // it leads to the broker
 	once   sync.Once
-	// written is how many bytes have gone out; wrote tells of a change.
+	// written is how many bytes have gone out.
 	written atomic.Int64
-	wrote   chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when there is news of the direction; nil while nobody waits
 }
 
 // Write writes, and counts.
 func (c *closer) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
-	select {
-	case c.wrote <- struct{}{}:
-	default:
-	}
+	c.tell()
 	return n, err //nolint:wrapcheck // toxiproxy drops it
+}
+
+// tell wakes who waits for the writer's direction.
+func (c *closer) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// news is closed when something has changed.
+func (c *closer) news() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
 }
 
 // flushLimit bounds the wait for what was passed on to be written: a slow link may never get there.
@@ -188,11 +232,24 @@ const flushLimit = 2 * time.Second
 
 // flush waits until all that a direction has passed on has been written to its receiver.
 func (l *Link) flush(d *direction) {
+	l.until(d, func() bool { return d.writer.written.Load() >= atomic.LoadInt64(&d.passed) })
+}
+
+// settle waits besides until the other direction's tap has passed on what it has in hand.
+func (l *Link) settle(d *direction) {
+	l.until(d, func() bool { return !d.working.Load() && d.writer.written.Load() >= atomic.LoadInt64(&d.passed) })
+}
+
+func (l *Link) until(d *direction, holds func() bool) {
 	limit := time.NewTimer(flushLimit)
 	defer limit.Stop()
-	for d.writer.written.Load() < atomic.LoadInt64(&d.passed) {
+	for {
+		news := d.writer.news()
+		if holds() {
+			return
+		}
 		select {
-		case <-d.writer.wrote:
+		case <-news:
 		case <-l.closed:
 			return
 		case <-limit.C:
@@ -220,6 +277,9 @@ func (c *closer) ReadFrom(r io.Reader) (int64, error) {
 
 // Close closes the whole link: AMQP has no half-closed connections.
 func (c *closer) Close() error {
+	if c.link.resets.Load() {
+		c.link.reset(c.Conn)
+	}
 	err := c.Conn.Close()
 	c.once.Do(c.link.writers.Done)
 	c.link.Cut()

@@ -2,6 +2,7 @@ package toxics
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,8 @@ import (
 	"github.com/parkproof/parkproof/scenarios/ledger"
 )
 
-// LinkFault is one of toxiproxy's own toxics, by its name, on connections of the process.
+// LinkFault is one of toxiproxy's own toxics, by its name, on connections of the process. A reset_peer
+// resets a connection at the next piece of its traffic: one on which nothing is said goes on.
 type LinkFault struct {
 	// Type is toxiproxy's: latency, bandwidth, slicer, slow_close, limit_data, timeout, reset_peer.
 	Type string
@@ -27,7 +29,7 @@ type LinkFault struct {
 	Role ledger.Role
 	// ToBroker and ToConsumer are the directions.
 	ToBroker, ToConsumer bool
-	// New says that connections that are opened later have it too.
+	// New says that connections that are opened later have it too; these have no role yet.
 	New bool
 	// Text says what it does, for the ledger.
 	Text string
@@ -63,6 +65,46 @@ func (f LinkFault) Check() error {
 	if err := decoder.Decode(toxic); err != nil {
 		return fmt.Errorf("the attributes of %s: %w", f.Type, err)
 	}
+	switch {
+	case !f.ToBroker && !f.ToConsumer:
+		return fmt.Errorf("the toxic %s has no direction: say to the broker, to the consumer, or both", f.Type)
+	case f.New && f.Role != 0:
+		return fmt.Errorf("the toxic %s cannot be on new connections of one role: they have none yet", f.Type)
+	}
+	return usable(toxic)
+}
+
+// usable says what is wrong with a toxic's numbers: with some that it takes, toxiproxy (2.5.0) panics or
+// never comes to an end.
+func usable(toxic toxics.Toxic) error {
+	negative := func(name string, n int64) error {
+		if n < 0 {
+			return fmt.Errorf("%s is %d: it cannot be negative", name, n)
+		}
+		return nil
+	}
+	switch t := toxic.(type) {
+	case *toxics.LatencyToxic:
+		return cmp.Or(negative("latency", t.Latency), negative("jitter", t.Jitter))
+	case *toxics.BandwidthToxic:
+		if t.Rate < 1 {
+			return fmt.Errorf("rate is %d: the bandwidth is at least 1 KB/s", t.Rate)
+		}
+	case *toxics.SlicerToxic:
+		if t.AverageSize < 1 || t.SizeVariation < 0 || t.SizeVariation >= t.AverageSize {
+			return fmt.Errorf("average_size is %d and size_variation %d: slices have at least 1 byte, and the variation is less than the size",
+				t.AverageSize, t.SizeVariation)
+		}
+		return negative("delay", int64(t.Delay))
+	case *toxics.SlowCloseToxic:
+		return negative("delay", t.Delay)
+	case *toxics.LimitDataToxic:
+		return negative("bytes", t.Bytes)
+	case *toxics.TimeoutToxic:
+		return negative("timeout", t.Timeout)
+	case *toxics.ResetToxic:
+		return negative("timeout", t.Timeout)
+	}
 	return nil
 }
 
@@ -77,6 +119,11 @@ func (f *Faults) Proxy(fault LinkFault) (*Proxied, error) {
 	f.any.Store(true)
 	f.mu.Unlock()
 	for _, l := range f.Links(fault.Role) {
+		select {
+		case <-l.started:
+		case <-l.closed:
+			continue
+		}
 		if err := p.add(l); err != nil {
 			return nil, err
 		}
@@ -84,13 +131,15 @@ func (f *Faults) Proxy(fault LinkFault) (*Proxied, error) {
 	return p, nil
 }
 
-// begin puts on a new connection what all new ones have. It is called once its links run.
-func (f *Faults) begin(l *Link) {
+// begin puts on a new connection what all new ones have. It is called before its links run, so that not a
+// byte passes by, and, for what toxiproxy cannot put on before, once they run.
+func (f *Faults) begin(l *Link, running bool) {
 	f.mu.Lock()
 	proxied := slices.Clone(f.proxied)
 	f.mu.Unlock()
 	for _, p := range proxied {
-		if p.New {
+		// On a link that begins, toxiproxy (2.5.0) takes who writes for a plain TCP connection.
+		if p.New && (p.Type == "reset_peer") == running {
 			_ = p.add(l) // its attributes have been checked
 		}
 	}
@@ -183,9 +232,12 @@ func (p *Proxied) Remove() {
 			}
 			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name) // it may have gone with its connection
 		}
-		if p.Type == "timeout" {
-			l.follower.Ended(false, "parkproof cut the connection: bytes of it are lost")
+		switch p.Type {
+		case "timeout":
+			l.end(false, "parkproof cut the connection")
 			l.Cut()
+		case "reset_peer":
+			l.resets.Store(false)
 		}
 	}
 }

@@ -97,14 +97,21 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 				l.ended(d.fromBroker)
 				stub.Close()
 				return
-			case l.faults != nil && l.faults.any.Load() || len(d.begun) > 0:
+			case l.breakable() || len(d.begun) > 0:
+				d.works()
 				l.takeCommands(stub, d, chunk)
+				d.rests()
 			default:
+				d.works()
 				l.pass(stub, d, l.takeWaiting(d, chunk, stub.Input))
+				d.rests()
 			}
 		}
 	}
 }
+
+// breakable reports whether there is a fault, or somebody who observes.
+func (l *Link) breakable() bool { return l.faults != nil && l.faults.any.Load() }
 
 // waitingChunks is how many chunks may wait for the tap: a client writes an ack at a time, and what came
 // while the tap was at work goes on in one piece. It bounds what is read ahead of a broker or consumer
@@ -118,7 +125,8 @@ func (t *Tap) GetBufferSize() int { return waitingChunks }
 // and returns what may be passed on now.
 func (l *Link) takeWaiting(d *direction, chunk *stream.StreamChunk, input <-chan *stream.StreamChunk) *stream.StreamChunk {
 	passed := l.take(d, chunk)
-	for first := true; passed != nil && len(passed.Data) < pieceSize/2 && len(input) > 0; first = false {
+	// A fault that is armed meanwhile is seen from the next chunk on.
+	for first := true; passed != nil && len(passed.Data) < pieceSize/2 && len(input) > 0 && !l.breakable(); first = false {
 		if first {
 			// The chunk's memory behind what is passed on is the reader's, which still needs it.
 			passed = &stream.StreamChunk{Data: slices.Clip(passed.Data), Timestamp: passed.Timestamp}
@@ -246,6 +254,8 @@ func (l *Link) hold(d *direction, raw []byte, effect ledger.Effect, arrived time
 
 // passHeld passes on what is held no more.
 func (l *Link) passHeld(stub *toxics.ToxicStub, d *direction, all bool) {
+	d.works()
+	defer d.rests()
 	if out := l.appendHeld(nil, d, all); len(out) > 0 {
 		l.pass(stub, d, &stream.StreamChunk{Data: out, Timestamp: time.Now()})
 	}
@@ -253,13 +263,24 @@ func (l *Link) passHeld(stub *toxics.ToxicStub, d *direction, all bool) {
 
 // appendHeld appends what is held no more; all says that the confirm delay is over.
 func (l *Link) appendHeld(out []byte, d *direction, all bool) []byte {
+	if d.deaf {
+		return out
+	}
 	for _, h := range d.release(time.Now(), all) {
-		if h.confirm {
-			l.follower.Passed(h.effect)
-		} else if l.follower.Apply(h.command).Void {
-			continue
+		switch {
+		case !h.confirm:
+			out = l.appendCommand(out, d, h.command, h.raw)
+		case l.passedConfirm(h.effect):
+			out = append(out, h.raw...)
 		}
-		out = append(out, h.raw...)
 	}
 	return out
+}
+
+// passedConfirm writes down that a held confirm is passed on, and reports whether it is to be.
+func (l *Link) passedConfirm(effect ledger.Effect) bool {
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	l.follower.Passed(effect)
+	return !l.lost.Load()
 }

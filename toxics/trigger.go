@@ -19,6 +19,8 @@ type Trigger struct {
 	Message string
 	// Where narrows down what the command is about; one of its targets has to fit it and Message.
 	Where func(ledger.Target) bool
+	// Exactly, where it is set, is a last question about the whole command.
+	Exactly func(*ledger.Sighting) bool
 	// Occurrence is which of the commands that fit is meant, from 1; with 0 all are.
 	Occurrence int
 	// Inside means the middle of the command's content, not its beginning or end.
@@ -32,7 +34,8 @@ func (t *Trigger) fits(connection int, s *ledger.Sighting) bool {
 		t.Role != 0 && t.Role&s.Role == 0,
 		t.FromBroker != s.FromBroker,
 		t.Method != "" && t.Method != s.Method,
-		t.Inside && !s.HasContent:
+		t.Inside && !s.HasContent,
+		t.Exactly != nil && !t.Exactly(s):
 		return false
 	case t.Message == "" && t.Where == nil:
 		return true
@@ -47,7 +50,7 @@ func (t *Trigger) fits(connection int, s *ledger.Sighting) bool {
 
 // means reports whether the trigger speaks of the target.
 func (t *Trigger) means(target ledger.Target) bool {
-	if t.Message != "" && !Matches(t.Message, target.Message) {
+	if t.Message != "" && (target.Message == "" || !Matches(t.Message, target.Message)) {
 		return false
 	}
 	return t.Where == nil || t.Where(target)
@@ -56,7 +59,7 @@ func (t *Trigger) means(target ledger.Target) bool {
 // Matches reports whether a message's name fits a pattern: the name itself, or its beginning and a *.
 func Matches(pattern, message string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return message != "" && strings.HasPrefix(message, prefix)
+		return strings.HasPrefix(message, prefix)
 	}
 	return pattern == message
 }

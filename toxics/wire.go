@@ -203,10 +203,15 @@ func (w *Wire) join(client net.Conn) {
 		w.mu.Unlock()
 	}()
 
-	l.proxy.Toxics.StartLink(w.server, name+"-up", client, l.writer(broker), stream.Upstream)
-	l.proxy.Toxics.StartLink(w.server, name+"-down", broker, l.writer(client), stream.Downstream)
+	toBroker, toClient := l.writer(broker), l.writer(client)
 	if l.faults != nil {
-		l.faults.begin(l)
+		l.faults.begin(l, false)
+	}
+	l.proxy.Toxics.StartLink(w.server, name+"-up", client, toBroker, stream.Upstream)
+	l.proxy.Toxics.StartLink(w.server, name+"-down", broker, toClient, stream.Downstream)
+	close(l.started)
+	if l.faults != nil {
+		l.faults.begin(l, true)
 	}
 	l.wait()
 }

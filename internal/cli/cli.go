@@ -98,6 +98,6 @@ func command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: %s --help shows the flags", err, cmd.CommandPath())
 	})
-	root.AddCommand(verifyCommand(), listCommand(), referenceCommand(), versionCommand())
+	root.AddCommand(verifyCommand(), exploreCommand(), listCommand(), referenceCommand(), versionCommand())
 	return root
 }

@@ -94,12 +94,8 @@ func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []stri
 		}
 		return nil
 	}
-	if len(adapter) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			return &codeError{reports.ExitBroken, fmt.Errorf("finding this program, for the reference consumer: %w", err)}
-		}
-		adapter = []string{self, "reference"}
+	if adapter, err = orReference(adapter); err != nil {
+		return err
 	}
 	if err := prepare(f.out); err != nil {
 		return err
@@ -173,15 +169,33 @@ func plan(f verifyFlags) ([]*runner.Case, []broker.Spec, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	specs, err := parseBrokers(f.brokers)
+	return cases, specs, err
+}
+
+// parseBrokers reads the values of --broker.
+func parseBrokers(values []string) ([]broker.Spec, error) {
 	var specs []broker.Spec
-	for _, value := range f.brokers {
+	for _, value := range values {
 		spec, err := broker.Parse(value)
 		if err != nil {
-			return nil, nil, &codeError{reports.ExitUsage, err}
+			return nil, &codeError{reports.ExitUsage, err}
 		}
 		specs = append(specs, spec)
 	}
-	return cases, specs, nil
+	return specs, nil
+}
+
+// orReference is the adapter's command, or the reference's where none was given.
+func orReference(adapter []string) ([]string, error) {
+	if len(adapter) > 0 {
+		return adapter, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, &codeError{reports.ExitBroken, fmt.Errorf("finding this program, for the reference consumer: %w", err)}
+	}
+	return []string{self, "reference"}, nil
 }
 
 // shownCommand is the adapter's command without passwords and the folder of this very program.

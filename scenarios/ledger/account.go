@@ -102,6 +102,15 @@ type Account struct {
 	Findings []Finding
 	// Deliveries is how many deliveries to consumers were seen at all.
 	Deliveries int
+	// Connections are those of the consumers' processes, and Openings how many were open, by process.
+	Connections []Connection
+	Openings    map[string]Opening
+	// Consumptions are how many consumers each queue had.
+	Consumptions []Consumption
+	// Unacked are the deliveries that the consumers' processes never gave back.
+	Unacked []Event
+	// HeartbeatsMissed are the silences on the consumers' connections.
+	HeartbeatsMissed []Event
 }
 
 // Balance goes through a scenario's events and says what became of each message and which
@@ -109,7 +118,22 @@ type Account struct {
 func Balance(events []Event, terms Terms) Account {
 	b := NewBook(&terms)
 	b.Update(events)
-	return b.result()
+	account := b.result()
+	account.observe(events)
+	return account
+}
+
+// observe adds what the events tell of connections and subscriptions, which no guarantee is judged by.
+func (a *Account) observe(events []Event) {
+	a.Connections = slices.DeleteFunc(Connections(events), func(c Connection) bool { return c.Process == "" })
+	a.Openings = Openings(a.Connections)
+	a.Consumptions = Consumptions(Subscriptions(events))
+	a.Unacked = Unacked(events)
+	for _, e := range events {
+		if e.Kind == HeartbeatMissed && e.Process != "" {
+			a.HeartbeatsMissed = append(a.HeartbeatsMissed, e)
+		}
+	}
 }
 
 // grade says how the delivery's original was released with regard to one of its copies.
@@ -146,6 +170,9 @@ func whyUnsafe(d *Delivery, c *Copy) string {
 // best is the copy by which the delivery was released most safely: one that was refused, returned
 // or lost with its connection does no harm when another was confirmed in time.
 func best(d *Delivery) (*Copy, Grade) {
+	if d.pair != nil {
+		return d.pair, grade(d, d.pair)
+	}
 	var of *Copy
 	found := ReleasedUnsafe
 	for _, c := range d.Copies {
@@ -239,6 +266,7 @@ func (b *Book) entries() map[entryKey]*tally {
 }
 
 func (b *Book) count(entries map[entryKey]*tally) {
+	b.pair()
 	for _, d := range b.Deliveries {
 		t := entries[entryKey{d.Message, d.Queue}]
 		if t == nil {

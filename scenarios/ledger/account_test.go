@@ -1238,7 +1238,9 @@ func checkAccount(t *testing.T, c accountCase) {
 	for i := range events {
 		piecemeal.Update(events[:i+1])
 	}
-	if again := piecemeal.result(); fmt.Sprint(again) != fmt.Sprint(account) {
+	again := piecemeal.result()
+	again.observe(events)
+	if fmt.Sprint(again) != fmt.Sprint(account) {
 		t.Errorf("event by event, the account is %v, and at once %v", again, account)
 	}
 }

@@ -22,6 +22,8 @@ type Delivery struct {
 	Acked, Back, Rejected, Called, Settled int
 	// Verdict is what its handler was told to come to.
 	Verdict string
+	// pair is the copy that it counts as released by, where there are several deliveries to choose from.
+	pair *Copy
 	// afterStop is set where the case had stopped or killed a consumer's process before.
 	afterStop bool
 }
@@ -429,7 +431,7 @@ func (b *Book) ended(e Event) {
 	}
 	for _, c := range b.copies {
 		if c.Process == e.Process && c.Conn == e.Conn && (e.Kind != ChannelClosed || c.Channel == e.Channel) &&
-			c.Confirms && c.Confirmed == 0 && c.Refused == 0 && c.Lost == 0 {
+			c.Confirms && c.Confirmed == 0 && c.Refused == 0 && c.Returned == 0 && c.Lost == 0 {
 			c.Lost = e.Seq
 		}
 	}

@@ -63,6 +63,9 @@ const (
 	ChannelClosed    Kind = "channel-closed"
 	Blocked          Kind = "blocked"
 	Unblocked        Kind = "unblocked"
+	// HeartbeatMissed is that a side sent nothing for longer than the heartbeat that was agreed on allows, told
+	// once a silence; Broker says whose it is, Text how long it was by then. What a link swallows was sent.
+	HeartbeatMissed Kind = "heartbeat-missed"
 	// Undecodable are bytes that are no AMQP; Text says why.
 	Undecodable Kind = "undecodable"
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/parkproof/parkproof/toxics/frame"
 )
@@ -30,6 +31,9 @@ type Follower struct {
 	// Deferred is set where confirms are passed on later than they arrive: then Take reports them
 	// as arrived, and Passed, called at the moment when they are passed on, as confirmed.
 	Deferred bool
+	// Now is the clock by which missed heartbeats are told: the time since any fixed moment. Without one it is
+	// the system's.
+	Now func() time.Duration
 
 	mu       sync.Mutex
 	client   *frame.Assembler
@@ -41,6 +45,8 @@ type Follower struct {
 	ended    bool
 	lost     bool   // ended without a close: nothing that comes after has reached the other side
 	closing  *Event // a connection.close that was seen
+	pulse    pulse
+	began    time.Time // what the system's clock is counted from
 }
 
 // channel is what is known of one channel.
@@ -169,6 +175,7 @@ func (f *Follower) assemble(fromBroker bool, fr frame.Frame) (Command, error) {
 		return c, nil
 	}
 	f.start()
+	f.beat(fromBroker)
 	assembler := f.client
 	if fromBroker {
 		assembler = f.broker
@@ -198,6 +205,7 @@ func (f *Follower) start() {
 	if f.client == nil {
 		f.client, f.broker = frame.NewAssembler(keptBody), frame.NewAssembler(keptBody)
 		f.channels = map[uint16]*channel{}
+		f.began = time.Now()
 	}
 }
 
@@ -335,6 +343,10 @@ func (f *Follower) Ended(fromBroker bool, text string) {
 	if f.ended {
 		return
 	}
+	if f.pulse.every != 0 {
+		f.listen(f.now())
+		f.pulse.stop()
+	}
 	f.ended, f.lost = true, true
 	f.Add(Event{Kind: ConnectionLost, Process: f.Process, Conn: f.Conn, Broker: fromBroker, Text: text})
 }
@@ -445,6 +457,9 @@ func (f *Follower) fromClient(e Event) Effect {
 		f.channelClosed(e, true)
 	case *frame.ConnectionCloseOk:
 		f.connectionClosed(e, true)
+	case *frame.ConnectionTuneOk:
+		// RabbitMQ takes the client's word for the heartbeat, whatever it has proposed itself.
+		f.pulse.begin(m.Heartbeat, f.now())
 	case *frame.ConfirmSelect:
 		// The broker is in confirm mode for every publish after this; the answer only says so.
 		if !ch.confirms {
@@ -705,6 +720,7 @@ func (f *Follower) connectionClosed(e Event, answer bool) {
 		return
 	}
 	f.ended = true
+	f.pulse.stop() // nobody has to say anything any more
 	e.Kind, e.Channel, e.Broker, e.Code, e.Text = ConnectionClosed, 0, f.closing.Broker, f.closing.Code, f.closing.Text
 	f.Add(e)
 }

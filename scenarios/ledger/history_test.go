@@ -21,8 +21,12 @@ import (
 //	arrive C, confirm C, refuse C, return C            the broker's answers
 //	ack D..., nack D... (requeued), reject D... (not requeued)
 //	drain M QUEUE [key K]           drain ? QUEUE                            a message without an id
-//	lose [conn N] [by PROCESS]      close channel|connection CODE            by the broker
-//	start, stop, exit [PROCESS]     subscribe QUEUE                          cancel QUEUE
+//	open, channel N                 a connection, a channel                  [conn N] [by PROCESS]
+//	lose [cut]                      without a close; cut: by parkproof       [conn N] [by PROCESS]
+//	close channel|connection CODE [client]     by the broker, or the client  [conn N] [channel N] [by PROCESS]
+//	subscribe QUEUE [tag T], cancel QUEUE [tag T] [broker]                   [conn N] [channel N] [by PROCESS]
+//	delete QUEUE                    fire [M]   a fault, that touches M       silence [broker] [conn N]
+//	start, stop, exit [PROCESS]
 //
 // TO is EXCHANGE/KEY; "/q" is queue q by the default exchange. Deliveries come on connection 1,
 // channel 1 of process "p" unless they say otherwise; copies go out on channel 2 of their
@@ -95,7 +99,12 @@ func (h *historian) event(name string) (Event, error) {
 }
 
 func (h *historian) read(words []string) error {
-	o := optionsOf(words[1:], "as", "conn", "channel", "by", "key", "consumer")
+	rest := words[1:]
+	if words[0] == "close" {
+		rest = words[min(len(words), 3):] // what is closed is no option
+	}
+	o := optionsOf(rest, "as", "conn", "channel", "by", "key", "consumer", "tag")
+	on := Event{Process: o.process(), Conn: o.number("conn", 1), Channel: uint16(o.number("channel", 1))}
 	arg := func(i int) string {
 		if i < len(words) {
 			return words[i]
@@ -114,10 +123,28 @@ func (h *historian) read(words []string) error {
 		})
 	case "bind":
 		h.add(Event{Kind: QueueBound, Exchange: arg(1), Queue: arg(2), Key: arg(3), Method: &frame.QueueBind{Exchange: arg(1), Queue: arg(2), RoutingKey: arg(3)}})
-	case "subscribe":
-		h.add(Event{Kind: Consuming, Process: o.process(), Conn: 1, Channel: 1, Queue: arg(1), Consumer: arg(1)})
-	case "cancel":
-		h.add(Event{Kind: Cancelled, Process: o.process(), Conn: 1, Channel: 1, Queue: arg(1), Consumer: arg(1)})
+	case "subscribe", "cancel":
+		e := on
+		e.Kind, e.Queue, e.Consumer, e.Broker = Consuming, arg(1), arg(1), true
+		if verb == "cancel" {
+			e.Kind, e.Broker = Cancelled, o.has("broker")
+		}
+		if o.has("tag") {
+			e.Consumer = o["tag"]
+		}
+		h.add(e)
+	case "open":
+		h.add(Event{Kind: ConnectionOpened, Process: on.Process, Conn: on.Conn, Broker: true})
+	case "channel":
+		number, err := strconv.ParseUint(arg(1), 10, 16)
+		h.add(Event{Kind: ChannelOpened, Process: on.Process, Conn: on.Conn, Channel: uint16(number), Broker: true})
+		return err
+	case "delete":
+		h.add(Event{Kind: QueueDeleted, Conn: 9, Queue: arg(1), Method: &frame.QueueDelete{Queue: arg(1)}})
+	case "fire":
+		h.add(Event{Kind: Fired, Process: on.Process, Conn: on.Conn, Message: arg(1), Text: strings.TrimSpace("a fault fires " + arg(1))})
+	case "silence":
+		h.add(Event{Kind: HeartbeatMissed, Process: on.Process, Conn: on.Conn, Broker: o.has("broker"), Text: "silent for 4s"})
 	case "publish":
 		seq := h.add(Event{Kind: Published, Conn: 9, Channel: 1, Message: arg(1), Exchange: exchange, Key: key, Confirms: true, Content: content})
 		answer := Event{Conn: 9, Channel: 1, Broker: true, Covers: []int{seq}, Kind: Confirmed}
@@ -186,10 +213,15 @@ func (h *historian) read(words []string) error {
 		}
 		h.add(e)
 	case "lose":
-		h.add(Event{Kind: ConnectionLost, Process: o.process(), Conn: o.number("conn", 1)})
+		e := Event{Kind: ConnectionLost, Process: on.Process, Conn: on.Conn, Text: "gone"}
+		if o.has("cut") {
+			e.Text = CutByParkproof
+		}
+		h.add(e)
 	case "close":
 		code, err := strconv.ParseUint(arg(2), 10, 16)
-		e := Event{Kind: ChannelClosed, Process: o.process(), Conn: 1, Channel: 1, Broker: true, Code: uint16(code), Text: "BECAUSE"}
+		e := on
+		e.Kind, e.Broker, e.Code, e.Text = ChannelClosed, !o.has("client"), uint16(code), "BECAUSE"
 		if arg(1) == "connection" {
 			e.Kind, e.Channel = ConnectionClosed, 0
 		}

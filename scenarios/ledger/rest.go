@@ -64,8 +64,8 @@ func (b *Book) awaited() bool {
 	return false
 }
 
-// LastLost is when the last copy was lost sight of that may have reached a queue which sends it on;
-// false where there is none.
+// LastLost is when a copy was last lost sight of, which may have reached its queue or not; false where none
+// was.
 func (b *Book) LastLost(events []Event) (at time.Duration, any bool) {
 	for _, c := range b.copies {
 		if c.Lost != 0 {

@@ -11,6 +11,8 @@ import (
 
 	gherkin "github.com/cucumber/gherkin/go/v42"
 	messages "github.com/cucumber/messages/go/v34"
+
+	"github.com/parkproof/parkproof/steps"
 )
 
 // Case is one scenario of a feature.
@@ -37,7 +39,11 @@ type Case struct {
 }
 
 // Step is one step's text.
-type Step struct{ Keyword, Text string }
+type Step struct {
+	Keyword, Text string
+	// Table is the step's table, row by row; nil for none.
+	Table [][]string
+}
 
 // Has reports whether the case has the tag.
 func (c *Case) Has(tag string) bool { return slices.Contains(c.Tags, tag) }
@@ -45,8 +51,16 @@ func (c *Case) Has(tag string) bool { return slices.Contains(c.Tags, tag) }
 var idTag = regexp.MustCompile(`^@[A-Z]{3}-\d{3}[a-z]?$`)
 
 // Load reads all cases of the features in a file system, in the order of files and lines. Cases
-// that break the rules for cases are errors.
+// that break the rules for cases are errors. Paths that are only explored are left out.
 func Load(features fs.FS) ([]*Case, error) {
+	all, err := loadAll(features)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(c *Case) bool { return c.Has(pathTag) }), nil
+}
+
+func loadAll(features fs.FS) ([]*Case, error) {
 	var cases []*Case
 	seen := map[string]*Case{}
 	err := fs.WalkDir(features, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -119,7 +133,7 @@ func parse(name string, content []byte) ([]*Case, error) {
 			}
 		}
 		for _, step := range pickle.Steps {
-			c.Steps = append(c.Steps, Step{strings.TrimSpace(nodes.steps[step.AstNodeIds[0]].Keyword), step.Text})
+			c.Steps = append(c.Steps, Step{strings.TrimSpace(nodes.steps[step.AstNodeIds[0]].Keyword), step.Text, table(step)})
 		}
 		if err := c.check(); err != nil {
 			return nil, err
@@ -144,9 +158,36 @@ func (c *Case) check() error {
 	case len(c.Steps) == 0:
 		lacks = "steps"
 	default:
-		return nil
+		return c.checkFaults()
 	}
 	return fmt.Errorf("%s:%d: the case %q lacks %s", c.File, c.Line, c.Name, lacks)
+}
+
+// checkFaults refuses faults that could never fire.
+func (c *Case) checkFaults() error {
+	lines := make([]steps.Line, len(c.Steps))
+	for i, s := range c.Steps {
+		lines[i] = steps.Line{Text: s.Text, Table: s.Table}
+	}
+	if err := steps.Check(lines); err != nil {
+		return fmt.Errorf("%s:%d: the case %s: %w", c.File, c.Line, c.ID, err)
+	}
+	return nil
+}
+
+func table(step *messages.PickleStep) [][]string {
+	if step.Argument == nil || step.Argument.DataTable == nil {
+		return nil
+	}
+	var rows [][]string
+	for _, row := range step.Argument.DataTable.Rows {
+		var cells []string
+		for _, cell := range row.Cells {
+			cells = append(cells, cell.Value)
+		}
+		rows = append(rows, cells)
+	}
+	return rows
 }
 
 type nodes struct {

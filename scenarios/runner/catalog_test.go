@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,14 +68,14 @@ Feature: Everything
 		first.Level != "must" || !slices.Equal(first.Sources, []string{"C32", "F13"}) || first.Why != "It matters." {
 		t.Errorf("%+v", first)
 	}
-	if want := []Step{{"Given", "the ground"}, {"Given", "a thing"}, {"When", "it happens"}, {"Then", "it is seen"}}; !slices.Equal(first.Steps, want) {
+	if want := []Step{{Keyword: "Given", Text: "the ground"}, {Keyword: "Given", Text: "a thing"}, {Keyword: "When", Text: "it happens"}, {Keyword: "Then", Text: "it is seen"}}; !reflect.DeepEqual(first.Steps, want) {
 		t.Errorf("%v", first.Steps)
 	}
 	// The tags of the feature and of the rule are the case's too, and so are both backgrounds.
 	if !within.Has("@claim") || !within.Has("@area") || !within.Has("@must") || first.Has("@claim") {
 		t.Errorf("%v", within.Tags)
 	}
-	if want := []Step{{"Given", "the ground"}, {"Given", "more ground"}, {"*", "it is seen"}}; !slices.Equal(within.Steps, want) {
+	if want := []Step{{Keyword: "Given", Text: "the ground"}, {Keyword: "Given", Text: "more ground"}, {Keyword: "*", Text: "it is seen"}}; !reflect.DeepEqual(within.Steps, want) {
 		t.Errorf("%v", within.Steps)
 	}
 	if second.Level != "should" || second.Why != "Because of this." || !slices.Equal(second.Sources, []string{"doc:ttl", "bug:B04"}) {

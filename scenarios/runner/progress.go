@@ -201,6 +201,8 @@ func elapsed(d time.Duration) string {
 type Plain struct {
 	w     io.Writer
 	clock clock
+	// FailuresOnly leaves out the lines of cases that passed, where there are hundreds of them.
+	FailuresOnly bool
 
 	mu     sync.Mutex
 	board  board
@@ -253,6 +255,9 @@ func (p *Plain) CaseEnded(c reports.Case) {
 	lines := []string{caseLine(&c)}
 	if why := whyLine(&c); why != "" && c.Verdict != reports.Passed {
 		lines = append(lines, "     "+why)
+	}
+	if p.FailuresOnly && c.Verdict == reports.Passed {
+		return
 	}
 	p.write(lines...)
 }

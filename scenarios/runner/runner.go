@@ -81,6 +81,8 @@ type brokerRun struct {
 	record  reports.Broker
 
 	open func(context.Context, steps.Settings) (world, error)
+	// work runs the cases on the broker, in another way than side by side once.
+	work func(ctx context.Context, b platform, booting time.Time)
 
 	mu    sync.Mutex
 	cases []reports.Case
@@ -123,6 +125,10 @@ func (r *brokerRun) run(ctx context.Context) {
 	}()
 	r.sweep(ctx, b)
 	r.open = openOn(b, r.options)
+	if r.work != nil {
+		r.work(ctx, b, booting)
+		return
+	}
 	r.on(ctx, b, booting)
 }
 

@@ -240,10 +240,10 @@ func TestNeeds(t *testing.T) {
 	for text, want := range map[string]bool{
 		`"m1" is parked once`: true, `the parking queue of "worker" is durable`: true, `"m1" made no hop`: false,
 	} {
-		if got := mentionsParking(Step{"Then", text}); got != want {
+		if got := mentionsParking(Step{Keyword: "Then", Text: text}); got != want {
 			t.Errorf("%s: %t", text, got)
 		}
-		if mentionsParking(Step{"Given", text}) {
+		if mentionsParking(Step{Keyword: "Given", Text: text}) {
 			t.Errorf("Given %s asks for parking", text)
 		}
 	}

@@ -26,8 +26,15 @@ const (
 	// shownMessages is how many messages a timeline follows where a case has many.
 	shownMessages = 3
 	// shownLines is how many lines of a timeline a record keeps, half of them from its beginning and
-	// half from its end: a message in a loop makes thousands an instant.
+	// half from its end: a message in a loop makes thousands an instant. What stands around faults is
+	// kept besides.
 	shownLines = 400
+	// shownPassed is the same of a case that passed although a fault fired: there it is read for what stands
+	// around each fault, which is kept whatever the number.
+	shownPassed = 100
+	// shownConnections is how many connections a record keeps, half of them the first and half the last, and
+	// how many of the deliveries and silences that are listed beside them.
+	shownConnections = 100
 	// shownFindings is how many findings of one kind a record keeps: a thousand lost messages are
 	// one fact.
 	shownFindings = 5
@@ -93,6 +100,7 @@ type scenario struct {
 	broker  platform
 	open    func(context.Context, steps.Settings) (world, error)
 	onReady func(protocol.Ready)
+	path    *steps.Path // of a path that is explored; nil for others
 
 	record  reports.Case
 	stepErr error
@@ -124,7 +132,7 @@ func (s *scenario) run(ctx context.Context) reports.Case {
 	if slices.Contains(needs, protocol.CanVerdicts) || slices.ContainsFunc(s.of.Steps, mentionsParking) {
 		needs = append(needs, protocol.CanPark)
 	}
-	w, err := s.open(ctx, steps.Settings{Case: s.of.ID, Needs: needs, OnReady: s.onReady})
+	w, err := s.open(ctx, steps.Settings{Case: s.of.ID, Needs: needs, OnReady: s.onReady, Path: s.path})
 	if err != nil {
 		s.broken(err)
 		return s.done()
@@ -345,29 +353,73 @@ func (s *scenario) account(w world, account ledger.Account, failure *steps.Failu
 		}
 	}
 	for _, e := range account.Entries {
-		m := reports.Message{ID: e.Message, Queue: e.Queue, Fate: string(e.Fate), Copies: e.Handled + e.Parked + e.Kept}
+		m := reports.Message{ID: e.Message, Queue: e.Queue, Fate: string(e.Fate), Copies: e.Handled + e.Parked + e.Kept, Redeliveries: e.Redeliveries}
 		for _, g := range e.Releases {
 			m.Releases = append(m.Releases, string(g))
 		}
 		s.record.Messages = append(s.record.Messages, m)
 	}
-	if failure == nil && len(account.Findings) == 0 {
-		return // a timeline is evidence for what went wrong
-	}
-	lines := ledger.Timeline(w.Events(), follow, marks)
-	left := len(lines) - shownLines
-	for i, line := range lines {
-		if left > 0 && i >= shownLines/2 && i < len(lines)-shownLines/2 {
-			if i == shownLines/2 {
-				s.record.Timeline = append(s.record.Timeline, reports.Moment{
-					Seconds: line.At.Seconds(), Who: "parkproof", What: fmt.Sprintf("leaves out %d lines of this timeline", left),
-				})
+	touched, fired := ledger.Touched(w.Events())
+	limit := shownLines
+	switch {
+	case failure != nil || len(account.Findings) > 0 || s.stepErr != nil || late != nil || w.Breach() != nil,
+		account.Deliveries == 0 && len(account.Entries) > 0 && !account.AllKept():
+		if len(follow) > 0 {
+			for _, message := range touched {
+				if !slices.Contains(follow, message) {
+					follow = append(follow, message)
+				}
 			}
-			continue
 		}
+	case fired:
+		follow, limit = touched, shownPassed
+	default:
+		return // there is nothing to explain
+	}
+	for _, line := range ledger.Excerpt(ledger.Timeline(w.Events(), follow, marks), limit) {
 		s.record.Timeline = append(s.record.Timeline, reports.Moment{
 			Seconds: line.At.Seconds(), Who: line.Who, What: s.broker.Hide(line.What), Marked: line.Marked,
 		})
+	}
+	s.observed(account)
+}
+
+// observed puts what was seen of connections and consumers into the record.
+func (s *scenario) observed(account ledger.Account) {
+	for i, c := range account.Connections {
+		if i >= shownConnections/2 && i < len(account.Connections)-shownConnections/2 {
+			continue
+		}
+		connection := reports.Connection{
+			Number: c.Number, Process: c.Process, By: string(c.End.By), Code: int(c.End.Code), Text: s.broker.Hide(c.End.Text),
+			Channels: len(c.Channels), OpenChannels: c.OpenChannels(),
+		}
+		if at := c.At.Seconds(); c.Opened != 0 {
+			connection.Opened = &at
+		}
+		if at := c.End.At.Seconds(); c.End.Seq != 0 {
+			connection.Closed = &at
+		}
+		s.record.Connections = append(s.record.Connections, connection)
+	}
+	for _, c := range account.Consumptions {
+		consumers := reports.Consumers{Queue: c.Queue, End: c.End}
+		for _, most := range c.Most {
+			consumers.Peak = max(consumers.Peak, most)
+		}
+		s.record.Consumers = append(s.record.Consumers, consumers)
+	}
+	for _, d := range account.Unacked[:min(len(account.Unacked), shownConnections)] {
+		s.record.Unacked = append(s.record.Unacked, reports.Unacked{
+			Message: d.Message, Queue: d.Queue, Process: d.Process, Consumer: d.Consumer, Connection: d.Conn, Channel: int(d.Channel),
+		})
+	}
+	for _, e := range account.HeartbeatsMissed[:min(len(account.HeartbeatsMissed), shownConnections)] {
+		silence := reports.Silence{Seconds: e.At.Seconds(), Who: "consumer", Connection: e.Conn, Text: e.Text}
+		if e.Broker {
+			silence.Who = "broker"
+		}
+		s.record.HeartbeatsMissed = append(s.record.HeartbeatsMissed, silence)
 	}
 }
 

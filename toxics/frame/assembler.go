@@ -13,6 +13,23 @@ var (
 	ErrUnexpectedFrame = errors.New("unexpected frame")
 	// ErrBodyTooLong is more body than the header has declared.
 	ErrBodyTooLong = errors.New("body longer than its header says")
+	// ErrTooMuchOpen is more contents inside which the channels are than MaxOpen, or more of them than MaxOpenSize.
+	// RabbitMQ takes them, up to its own memory.
+	ErrTooMuchOpen = errors.New("too many incomplete contents")
+)
+
+// A client writes a content in one go or, from several threads, interleaves a few. One that begins contents and ends
+// none is held to these.
+const (
+	// MaxOpen is how many contents of one direction may be incomplete at once: one on each channel that RabbitMQ
+	// allows a connection by default (channel_max 2047).
+	MaxOpen = 2047
+	// MaxOpenSize bounds, in bytes of memory, the methods and headers of the contents that are incomplete at once, and
+	// again the bodies that are kept of them, where an Assembler's bound for one is not above it. It is 16 KiB for
+	// each of MaxOpen, which is more than a header mostly has.
+	MaxOpenSize = 32 << 20
+	// valueSize is what a value of a header's tables takes at most beside its text, in bytes: a Pair.
+	valueSize = 32
 )
 
 // Part is what one frame is part of.
@@ -31,10 +48,14 @@ type Part struct {
 // channels may be interleaved, frames of one channel may not.
 //
 // It keeps one content per channel that is inside one, with a body of at most the bound; memory grows with the
-// bytes that came, not with a declared size. The zero Assembler keeps no body. An Assembler is for one goroutine.
+// bytes that came, not with a declared size, up to MaxOpen and MaxOpenSize. The zero Assembler keeps no body. An
+// Assembler is for one goroutine.
 type Assembler struct {
 	maxBody uint64
 	open    map[uint16]*Content
+	// openSize is what the methods and headers of those take, openBody what their kept bodies may come to.
+	openSize int
+	openBody uint64
 	// skipping are the channels on which header and body frames belong to nothing that can be told, after an
 	// error: so that one mistake is one error.
 	skipping map[uint16]bool
@@ -52,7 +73,7 @@ func NewAssembler(maxBody int) *Assembler {
 // An error concerns one channel only, and what the Part says is true even so: the method that wrongly interrupts a
 // content is returned beside the error, and the content it interrupts is dropped. After any error, header and body
 // frames of the channel are passed over until its next method, and give an empty Part. Errors wrap those of ParseMethod
-// and ParseHeader, ErrUnexpectedFrame or ErrBodyTooLong. When only the properties of a header are malformed, the
+// and ParseHeader, ErrUnexpectedFrame, ErrBodyTooLong or ErrTooMuchOpen. When only the properties of a header are malformed, the
 // content goes on, with no properties, and is not passed over.
 func (a *Assembler) Add(f Frame) (Part, error) {
 	part := Part{Channel: f.Channel}
@@ -80,7 +101,7 @@ func (a *Assembler) method(part Part, f Frame) (Part, error) {
 	if c := a.open[f.Channel]; c != nil {
 		interrupted = fmt.Errorf("channel %d: %w: a method frame inside the content of %s, after %d of %d body bytes",
 			f.Channel, ErrUnexpectedFrame, c.Method.Name(), c.Received, c.Header.BodySize)
-		delete(a.open, f.Channel)
+		a.forget(f.Channel)
 	}
 	if a.skipping != nil {
 		delete(a.skipping, f.Channel)
@@ -95,11 +116,16 @@ func (a *Assembler) method(part Part, f Frame) (Part, error) {
 		part.Done = true
 		return part, interrupted
 	}
-	part.Content = &Content{Channel: f.Channel, Method: m}
+	if len(a.open) >= MaxOpen || a.openSize+len(f.Payload) > MaxOpenSize {
+		a.skip(f.Channel)
+		return part, errors.Join(interrupted, a.tooMuch(f.Channel, m))
+	}
+	part.Content = &Content{Channel: f.Channel, Method: m, size: len(f.Payload)}
 	if a.open == nil {
 		a.open = make(map[uint16]*Content)
 	}
 	a.open[f.Channel] = part.Content
+	a.openSize += part.Content.size
 	return part, interrupted
 }
 
@@ -114,7 +140,7 @@ func (a *Assembler) header(part Part, f Frame) (Part, error) {
 		return part, fmt.Errorf("channel %d: %w: a second header in the content of %s",
 			f.Channel, ErrUnexpectedFrame, c.Method.Name())
 	}
-	h, err := ParseHeader(f.Payload)
+	h, values, err := parseHeader(f.Payload)
 	if h.Class != ClassBasic || errors.Is(err, ErrHeader) {
 		a.skip(f.Channel)
 		return part, fmt.Errorf("channel %d: %s: %w", f.Channel, c.Method.Name(), err)
@@ -122,9 +148,18 @@ func (a *Assembler) header(part Part, f Frame) (Part, error) {
 	if err != nil {
 		err = fmt.Errorf("channel %d: %s: %w", f.Channel, c.Method.Name(), err)
 	}
+	size := len(f.Payload) + values*valueSize
+	if a.openSize+size > MaxOpenSize {
+		a.skip(f.Channel)
+		return part, a.tooMuch(f.Channel, c.Method)
+	}
 	c.Header = h
-	c.Kept = h.BodySize <= a.maxBody
-	if !c.Kept {
+	c.size += size
+	a.openSize += size
+	c.Kept = h.BodySize <= a.maxBody && a.openBody+h.BodySize <= max(a.maxBody, MaxOpenSize)
+	if c.Kept {
+		a.openBody += h.BodySize
+	} else {
 		c.running = sha256.New()
 	}
 	part.Done = a.complete(c)
@@ -180,13 +215,32 @@ func (a *Assembler) complete(c *Content) bool {
 	if c.Received < c.Header.BodySize {
 		return false
 	}
-	delete(a.open, c.Channel)
+	a.forget(c.Channel)
 	return true
+}
+
+// tooMuch is the error of a content that would be one too many, or too large beside the others.
+func (a *Assembler) tooMuch(channel uint16, m Method) error {
+	return fmt.Errorf("channel %d: %w: %s beside %d others, of which the methods and headers take %d bytes",
+		channel, ErrTooMuchOpen, m.Name(), len(a.open), a.openSize)
+}
+
+// forget drops the channel's content, where there is one.
+func (a *Assembler) forget(channel uint16) {
+	c := a.open[channel]
+	if c == nil {
+		return
+	}
+	delete(a.open, channel)
+	a.openSize -= c.size
+	if c.Kept {
+		a.openBody -= c.Header.BodySize
+	}
 }
 
 // skip passes over the channel's header and body frames until its next method.
 func (a *Assembler) skip(channel uint16) {
-	delete(a.open, channel)
+	a.forget(channel)
 	if a.skipping == nil {
 		a.skipping = make(map[uint16]bool)
 	}

@@ -18,6 +18,8 @@ var (
 	ErrFieldType = errors.New("unknown field type")
 	// ErrTooDeep is tables and arrays nested deeper than MaxDepth.
 	ErrTooDeep = errors.New("tables nested too deep")
+	// ErrTooMany is tables and arrays with more than MaxValues values.
+	ErrTooMany = errors.New("too many table values")
 	// ErrUnencodable is a value that AMQP has no form for: a string longer than its length octet can say, or a table
 	// value that is of none of the types listed at Table.
 	ErrUnencodable = errors.New("not encodable in AMQP 0-9-1")
@@ -28,6 +30,12 @@ const (
 	// x-death, is 4, and amqp091-go reads no deeper than 33; more than that only serves to overflow a stack that
 	// recurses, which in Go ends the process.
 	MaxDepth = 64
+
+	// MaxValues is how many values the tables and arrays of one payload may have, all together. In memory a value
+	// takes up to 32 bytes where 1 or 2 can stand for it on the wire, so that without a bound a stream of them grows
+	// to sixteen times its size. A header or method has to fit one frame; in RabbitMQ's own frame_max of 128 KiB,
+	// this leaves 8 bytes to a value, and the values of x-death, the longest that RabbitMQ itself writes, take some 20.
+	MaxValues = DefaultMaxFrame / 8
 
 	// shareText is up to which size of a payload, in bytes, its strings are cut from one copy of it: one allocation
 	// for all of them. Beyond, each string gets its own, so that keeping one does not keep a large payload.
@@ -44,6 +52,7 @@ type coder struct {
 	payload  []byte // all of it, when decoding
 	text     string // payload as a string, once a string was read
 	depth    int
+	values   int // of tables and arrays so far
 	err      error
 }
 
@@ -240,6 +249,7 @@ func (c *coder) table(v *Table) {
 		return
 	}
 	c.nested("table", func() {
+		c.counted(len(*v))
 		for i := range *v {
 			c.shortString(&(*v)[i].Key)
 			if c.appendValue((*v)[i].Value); c.err != nil {
@@ -256,6 +266,7 @@ func (c *coder) array(v *Array) {
 		return
 	}
 	c.nested("array", func() {
+		c.counted(len(*v))
 		for i := range *v {
 			if c.appendValue((*v)[i]); c.err != nil {
 				c.err = fmt.Errorf("element %d: %w", i, c.err)
@@ -301,9 +312,17 @@ func (c *coder) nested(what string, inside func()) {
 	c.buf = whole
 }
 
+// counted counts values that a table or array has, before there is memory for them.
+func (c *coder) counted(n int) {
+	if c.values += n; c.values > MaxValues {
+		c.fail(fmt.Errorf("byte %d: %w: more than %d", c.off, ErrTooMany, MaxValues))
+	}
+}
+
 // readTable reads pairs up to the end of buf; an empty table is nil.
 func (c *coder) readTable() Table {
 	n := c.count(true)
+	c.counted(n)
 	if n == 0 || c.err != nil {
 		return nil
 	}
@@ -320,6 +339,7 @@ func (c *coder) readTable() Table {
 // readArray reads values up to the end of buf; an empty array is nil.
 func (c *coder) readArray() Array {
 	n := c.count(false)
+	c.counted(n)
 	if n == 0 || c.err != nil {
 		return nil
 	}

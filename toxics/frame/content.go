@@ -16,8 +16,11 @@ type Content struct {
 	Body []byte
 	// Received is how many bytes of the body have come: Header.BodySize when the content is complete.
 	Received uint64
-	// Kept says whether Body is kept. It is not where Header.BodySize is above the Assembler's bound.
+	// Kept says whether Body is kept. It is not where Header.BodySize is above the Assembler's bound, or with it the
+	// bodies of all contents that were incomplete at the time are above MaxOpenSize.
 	Kept bool
+
+	size int // what the method and the header take, in bytes
 
 	running hash.Hash // of the body, where it is not kept
 }

@@ -17,9 +17,15 @@ type Header struct {
 }
 
 // ParseHeader reads the payload of a header frame. What it returns has memory of its own. Errors wrap ErrHeader,
-// ErrTruncated, ErrTrailing, ErrFieldType or ErrTooDeep. When only the properties are malformed, Class and BodySize
-// are returned beside the error: RabbitMQ routes many such messages without looking.
+// ErrTruncated, ErrTrailing, ErrFieldType, ErrTooDeep or ErrTooMany. When only the properties are malformed, Class and
+// BodySize are returned beside the error: RabbitMQ routes many such messages without looking.
 func ParseHeader(payload []byte) (Header, error) {
+	h, _, err := parseHeader(payload)
+	return h, err
+}
+
+// parseHeader returns besides how many values the header's tables have.
+func parseHeader(payload []byte) (Header, int, error) {
 	c := decoder(payload)
 	defer c.free()
 	var (
@@ -31,20 +37,20 @@ func ParseHeader(payload []byte) (Header, error) {
 	c.longLong(&h.BodySize)
 	switch {
 	case c.err != nil:
-		return Header{}, fmt.Errorf("content header: %w", c.err)
+		return Header{}, 0, fmt.Errorf("content header: %w", c.err)
 	case h.Class != ClassBasic || weight != 0:
-		return h, fmt.Errorf("content header: %w: class %d, weight %d", ErrHeader, h.Class, weight)
+		return h, 0, fmt.Errorf("content header: %w: class %d, weight %d", ErrHeader, h.Class, weight)
 	}
 	h.Properties.wire(c)
 	c.end()
 	if c.err != nil {
-		return Header{Class: h.Class, BodySize: h.BodySize}, fmt.Errorf("content header: %w", c.err)
+		return Header{Class: h.Class, BodySize: h.BodySize}, 0, fmt.Errorf("content header: %w", c.err)
 	}
-	return h, nil
+	return h, c.values, nil
 }
 
 // AppendHeader appends the payload of a header frame. A property that AMQP has no form for, or a class other than
-// basic, makes it return dst as it was and an error that wraps ErrUnencodable, ErrTooDeep or ErrHeader.
+// basic, makes it return dst as it was and an error that wraps ErrUnencodable, ErrTooDeep, ErrTooMany or ErrHeader.
 func AppendHeader(dst []byte, h Header) ([]byte, error) {
 	if h.Class != ClassBasic {
 		return dst, fmt.Errorf("content header: %w: class %d", ErrHeader, h.Class)

@@ -33,8 +33,8 @@ func (e *UnknownMethodError) Error() string {
 const idSize = 4
 
 // ParseMethod reads the payload of a method frame. What it returns has memory of its own. An unknown method is an
-// *UnknownMethodError; a malformed payload wraps ErrTruncated, ErrTrailing, ErrFieldType or ErrTooDeep, and names the
-// method and the byte but no values.
+// *UnknownMethodError; a malformed payload wraps ErrTruncated, ErrTrailing, ErrFieldType, ErrTooDeep or ErrTooMany, and
+// names the method and the byte but no values.
 func ParseMethod(payload []byte) (Method, error) {
 	if len(payload) < idSize {
 		return nil, fmt.Errorf("method: %w: class and method ids of %d bytes where %d are left",
@@ -60,7 +60,7 @@ func ParseMethod(payload []byte) (Method, error) {
 }
 
 // AppendMethod appends the payload of a method frame. A field that AMQP has no form for makes it return dst as it
-// was and an error that wraps ErrUnencodable or ErrTooDeep.
+// was and an error that wraps ErrUnencodable, ErrTooDeep or ErrTooMany.
 func AppendMethod(dst []byte, m Method) ([]byte, error) {
 	c := encoder(dst)
 	defer c.free()

@@ -62,8 +62,8 @@ type Reader struct {
 	spare []byte
 	// offset counts the bytes given out as frames.
 	offset uint64
-	// foreign is the version of a protocol header that is not 0-9-1, once one was seen.
-	foreign string
+	// foreign is a protocol header that is not that of 0-9-1, once one was seen.
+	foreign []byte
 	err     error
 }
 
@@ -169,6 +169,21 @@ func (r *Reader) Rest() []byte {
 	return slices.Concat(r.joined[r.joinedAt:], r.chunk)
 }
 
+// Opening returns a copy of what the stream began with, where Next has stopped at that: the protocol header of another
+// version, or what is there of that which is not AMQP. It is nil for all else.
+func (r *Reader) Opening() []byte {
+	switch {
+	case r.err == nil:
+		return nil
+	case r.foreign != nil:
+		return bytes.Clone(r.foreign)
+	case r.offset == 0:
+		return r.Rest()
+	default:
+		return nil
+	}
+}
+
 // stash moves what is unread of the chunk to own memory, as the feeder will reuse the chunk. size is that of the
 // frame it starts with, 0 where not known.
 func (r *Reader) stash(size int) {
@@ -198,6 +213,9 @@ func (r *Reader) fail(err error) (Frame, bool, error) {
 // measure returns the size of the frame that b starts with, head and end octet included, or 0 while it cannot be
 // known. It refuses what is no frame as soon as the bytes show it.
 func (r *Reader) measure(b []byte) (int, error) {
+	if r.foreign != nil {
+		return 0, fmt.Errorf("%w but %s", ErrVersion, version(r.foreign[len(protocolName):]))
+	}
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -205,9 +223,6 @@ func (r *Reader) measure(b []byte) (int, error) {
 		if size, done, err := start(b); done || err != nil {
 			return size, err
 		}
-	}
-	if r.foreign != "" {
-		return 0, fmt.Errorf("%w but %s", ErrVersion, r.foreign)
 	}
 	switch t := Type(b[0]); t {
 	case TypeMethod, TypeHeader, TypeBody, TypeHeartbeat:
@@ -265,7 +280,7 @@ func (r *Reader) cut(raw []byte) (Frame, error) {
 		f := Frame{Type: TypeProtocol, Payload: raw[len(protocolName):], Raw: raw}
 		// RabbitMQ speaks 0-9-1 to those who ask for 0-9 too, in the old form of its header.
 		if v := version(f.Payload); v != "0-9-1" && v != "1-1-0-9" {
-			r.foreign = v
+			r.foreign = bytes.Clone(raw)
 		}
 		r.offset += uint64(len(raw))
 		return f, nil

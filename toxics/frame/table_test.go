@@ -210,7 +210,7 @@ func TestTimestampIsUTC(t *testing.T) {
 // Memory for a table is bounded by the bytes that are there, also where voids take one byte each.
 func TestTableAllocatesOnce(t *testing.T) {
 	c := encoder(nil)
-	a := make(Array, 1<<16)
+	a := make(Array, MaxValues)
 	c.array(&a)
 	payload := c.buf
 	n := testing.AllocsPerRun(10, func() {
