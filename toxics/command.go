@@ -66,9 +66,13 @@ func (l *Link) takeFrame(out *outgoing, c ledger.Command, f frame.Frame) {
 	case c.Inside && b != nil:
 		b.raw = append(b.raw, f.Raw...)
 		b.ends = append(b.ends, len(b.raw))
-		if c.Whole {
+		switch {
+		case c.Whole:
 			delete(d.begun, f.Channel)
 			l.takeCommand(out, c, b)
+		case d.overlong(b):
+			delete(d.begun, f.Channel)
+			out.data = append(out.data, b.raw...)
 		}
 	case c.Inside && c.Whole:
 		// Its first frames went on before anybody asked: it cannot be kept back any more.
@@ -200,11 +204,9 @@ func (l *Link) confirm(out *outgoing, c ledger.Command, raw []byte, due time.Tim
 	}
 }
 
-// drop takes out of a confirm what the fault means, and passes the rest on.
+// drop takes out of a confirm what the fault means, and passes the rest on. Such a fault fires at nothing
+// else.
 func (l *Link) drop(out *outgoing, a *Armed, c ledger.Command) {
-	if !isConfirm(c) {
-		return // Arm refuses it
-	}
 	others := l.follower.Drop(c, a.Trigger.means)
 	out.d.dropped[c.Channel] = true
 	for _, tag := range others {

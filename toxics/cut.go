@@ -243,7 +243,7 @@ func isDelivery(m frame.Method) bool {
 // direction sees an orderly end and the sender a reset.
 func (l *Link) sever(d *direction, reset bool) {
 	l.flush(d)
-	l.end(false, "parkproof cut the connection")
+	l.end(false, ledger.CutByParkproof)
 	d.deaf = true
 	d.rests()
 	for _, side := range l.sides {
@@ -294,6 +294,6 @@ func (l *Link) stopAt(out *outgoing, a *Armed, c ledger.Command, s *ledger.Sight
 // Sever cuts the connection now, whatever is on its way.
 func (l *Link) Sever(text string) {
 	l.ledger.Add(ledger.Event{Kind: ledger.Fired, Process: l.process, Conn: l.Number, Text: text})
-	l.end(false, "parkproof cut the connection")
+	l.end(false, ledger.CutByParkproof)
 	l.Cut()
 }

@@ -85,9 +85,9 @@ type Faults struct {
 // NewFaults is a set of none.
 func NewFaults() *Faults { return &Faults{links: map[*Link]struct{}{}, answerLimit: answerLimit} }
 
-// Arm puts a fault into force.
+// Arm puts a fault into force. One that Check refuses never fires.
 func (f *Faults) Arm(fault Fault) *Armed {
-	a := &Armed{Fault: fault, faults: f}
+	a := &Armed{Fault: fault, faults: f, disarmed: fault.Check() != nil}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = append(f.armed, a)

@@ -32,6 +32,20 @@ func newBroken(t *testing.T, change ...func(*Options)) *broken {
 	return b
 }
 
+// connect opens a connection at which faults can be aimed.
+func (b *broken) connect() (client, broker *peer) {
+	b.Helper()
+	joined := func() int {
+		b.faults.mu.Lock()
+		defer b.faults.mu.Unlock()
+		return b.faults.connections
+	}
+	before := joined()
+	client, broker = b.rig.connect()
+	eventually(b, "the link", func() bool { return joined() > before })
+	return client, broker
+}
+
 // rest reads to the end of the connection, and returns the names of the methods that came and how it
 // ended.
 func (p *peer) rest() (names []string, end error) {

@@ -38,7 +38,6 @@ type Link struct {
 
 	cut     sync.Once
 	closed  chan struct{} // closed when nothing can be passed on any more
-	started chan struct{} // closed when both directions run
 	writers sync.WaitGroup
 
 	// awaited is what a cut waits for; until it comes, that direction passes nothing on.
@@ -48,6 +47,12 @@ type Link struct {
 	// resets is set where closing is to reset.
 	resets  atomic.Bool
 	proxied [2]atomic.Pointer[[]*Proxied]
+	// closing is set where a toxic was taken off a link that was about to end: no other can be put on. It is
+	// guarded by chain, which is held while toxics are put on and taken off.
+	chain   sync.Mutex
+	closing bool
+	// injected are commands of parkproof's own that are still to be sent.
+	injected injections
 }
 
 // direction is one direction of a link: what its tap keeps while it is interrupted.
@@ -86,11 +91,11 @@ func newLink(o Options, number int, client, broker net.Conn) *Link {
 	l := &Link{
 		Number: number, client: client, broker: broker, confirmDelay: o.ConfirmDelay,
 		faults: o.Faults, ledger: o.Ledger, process: o.Process,
-		closed: make(chan struct{}), started: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
 	if o.Ledger != nil {
 		l.follower = &ledger.Follower{
-			Process: o.Process, Conn: number, Identify: o.Identify, Add: o.Ledger.Add,
+			Process: o.Process, Conn: number, Identify: o.Identify, Add: l.bounded(o.Ledger.Add),
 			Deferred: o.ConfirmDelay > 0 || o.Faults != nil,
 		}
 	}
@@ -124,7 +129,7 @@ func (l *Link) ended(fromBroker bool) {
 	}
 	select {
 	case <-l.closed:
-		l.end(false, "parkproof cut the connection")
+		l.end(false, ledger.CutByParkproof)
 		return
 	default:
 	}
@@ -192,8 +197,9 @@ type closer struct {
 	link   *Link
 	broker bool // it leads to the broker
 	once   sync.Once
-	// written is how many bytes have gone out.
+	// written is how many bytes have gone out; failed says that no more will.
 	written atomic.Int64
+	failed  atomic.Bool
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when there is news of the direction; nil while nobody waits
@@ -203,8 +209,16 @@ type closer struct {
 func (c *closer) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
+	if err != nil {
+		c.failed.Store(true)
+	}
 	c.tell()
 	return n, err //nolint:wrapcheck // toxiproxy drops it
+}
+
+// wroteAll reports whether nothing that its direction has passed on is still to be written, or can be.
+func (c *closer) wroteAll(d *direction) bool {
+	return c.failed.Load() || c.written.Load() >= atomic.LoadInt64(&d.passed)
 }
 
 // tell wakes who waits for the writer's direction.
@@ -232,12 +246,12 @@ const flushLimit = 2 * time.Second
 
 // flush waits until all that a direction has passed on has been written to its receiver.
 func (l *Link) flush(d *direction) {
-	l.until(d, func() bool { return d.writer.written.Load() >= atomic.LoadInt64(&d.passed) })
+	l.until(d, func() bool { return d.writer.wroteAll(d) })
 }
 
 // settle waits besides until the other direction's tap has passed on what it has in hand.
 func (l *Link) settle(d *direction) {
-	l.until(d, func() bool { return !d.working.Load() && d.writer.written.Load() >= atomic.LoadInt64(&d.passed) })
+	l.until(d, func() bool { return d.writer.failed.Load() || !d.working.Load() && d.writer.wroteAll(d) })
 }
 
 func (l *Link) until(d *direction, holds func() bool) {
@@ -275,13 +289,10 @@ func (c *closer) ReadFrom(r io.Reader) (int64, error) {
 	return n, err                 //nolint:wrapcheck // toxiproxy drops it
 }
 
-// Close closes the whole link: AMQP has no half-closed connections.
+// Close closes the whole link: AMQP has no half-closed connections. The link is closed first, so that
+// nobody takes the end of the other direction for its sender's.
 func (c *closer) Close() error {
-	if c.link.resets.Load() {
-		c.link.reset(c.Conn)
-	}
-	err := c.Conn.Close()
-	c.once.Do(c.link.writers.Done)
 	c.link.Cut()
-	return err
+	c.once.Do(c.link.writers.Done)
+	return nil
 }

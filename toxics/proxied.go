@@ -43,12 +43,88 @@ type Proxied struct {
 	once   sync.Map // of *Link: it has been written down
 
 	mu      sync.Mutex
-	on      map[*Link][]string // names of its toxics
+	on      map[*Link][]*toxics.ToxicWrapper
 	removed bool
 }
 
 // linkToxics are those of toxiproxy that a case may name.
 var linkToxics = []string{"latency", "bandwidth", "slicer", "slow_close", "limit_data", "timeout", "reset_peer"}
+
+// ownPrefix stands before the names, in toxiproxy, of its toxics as they are here.
+const ownPrefix = "parkproof_"
+
+func init() {
+	for name, toxic := range map[string]toxics.Toxic{
+		"latency": new(latency), "bandwidth": new(bandwidth), "slicer": new(slicer), "slow_close": new(slowClose),
+		"limit_data": new(limitData), "timeout": new(timeout), "reset_peer": new(resetPeer),
+	} {
+		toxics.Register(ownPrefix+name, toxic)
+	}
+}
+
+// The toxics are toxiproxy's, and tell how they were removed. Those that close a link go on taking what
+// comes when they have done so: toxiproxy (2.5.0) would leave the toxics before them waiting for ever to be
+// rid of what they have.
+type (
+	latency struct {
+		toxics.LatencyToxic
+		removal
+	}
+	bandwidth struct {
+		toxics.BandwidthToxic
+		removal
+	}
+	slicer struct {
+		toxics.SlicerToxic
+		removal
+	}
+	slowClose struct {
+		toxics.SlowCloseToxic
+		removal
+	}
+	limitData struct {
+		toxics.LimitDataToxic
+		removal
+	}
+	timeout struct {
+		toxics.TimeoutToxic
+		removal
+	}
+	resetPeer struct {
+		toxics.ResetToxic
+		removal
+	}
+)
+
+func (t *limitData) Pipe(stub *toxics.ToxicStub) { t.LimitDataToxic.Pipe(stub); discard(stub) }
+func (t *timeout) Pipe(stub *toxics.ToxicStub)   { t.TimeoutToxic.Pipe(stub); discard(stub) }
+func (t *resetPeer) Pipe(stub *toxics.ToxicStub) { t.ResetToxic.Pipe(stub); discard(stub) }
+
+// Cleanup closes the link when the toxic is removed.
+func (t *timeout) Cleanup(stub *toxics.ToxicStub) {
+	t.removal.Cleanup(stub)
+	t.TimeoutToxic.Cleanup(stub)
+	go discard(stub)
+}
+
+// discard takes what still comes to a toxic that has closed, until the one before it has closed too.
+func discard(stub *toxics.ToxicStub) {
+	if !stub.Closed() {
+		return // it was interrupted
+	}
+	for range stub.Input { //nolint:revive // nothing of it counts any more
+	}
+}
+
+// removal tells how a toxic was removed from its link.
+type removal struct{ stub *toxics.ToxicStub }
+
+// Cleanup is called by toxiproxy where it removes a toxic that runs.
+func (r *removal) Cleanup(stub *toxics.ToxicStub) { r.stub = stub }
+
+// clean reports whether the toxic was taken out of a link that goes on. Of one that is closing, toxiproxy
+// (2.5.0) keeps the toxic's place, and the next toxic that is added there makes it panic.
+func (r *removal) clean() bool { return r.stub != nil && !r.stub.Closed() }
 
 // Check says what is wrong with a link fault; nil for nothing.
 func (f LinkFault) Check() error {
@@ -113,17 +189,12 @@ func (f *Faults) Proxy(fault LinkFault) (*Proxied, error) {
 	if err := fault.Check(); err != nil {
 		return nil, err
 	}
-	p := &Proxied{LinkFault: fault, faults: f, on: map[*Link][]string{}}
+	p := &Proxied{LinkFault: fault, faults: f, on: map[*Link][]*toxics.ToxicWrapper{}}
 	f.mu.Lock()
 	f.proxied = append(f.proxied, p)
 	f.any.Store(true)
 	f.mu.Unlock()
 	for _, l := range f.Links(fault.Role) {
-		select {
-		case <-l.started:
-		case <-l.closed:
-			continue
-		}
 		if err := p.add(l); err != nil {
 			return nil, err
 		}
@@ -132,14 +203,13 @@ func (f *Faults) Proxy(fault LinkFault) (*Proxied, error) {
 }
 
 // begin puts on a new connection what all new ones have. It is called before its links run, so that not a
-// byte passes by, and, for what toxiproxy cannot put on before, once they run.
-func (f *Faults) begin(l *Link, running bool) {
+// byte passes by.
+func (f *Faults) begin(l *Link) {
 	f.mu.Lock()
 	proxied := slices.Clone(f.proxied)
 	f.mu.Unlock()
 	for _, p := range proxied {
-		// On a link that begins, toxiproxy (2.5.0) takes who writes for a plain TCP connection.
-		if p.New && (p.Type == "reset_peer") == running {
+		if p.New {
 			_ = p.add(l) // its attributes have been checked
 		}
 	}
@@ -157,21 +227,56 @@ func (p *Proxied) add(l *Link) error {
 		}
 		name := fmt.Sprintf("%s_%s_%p", p.Type, direction, p)
 		toxic, err := json.Marshal(map[string]any{
-			"name": name, "type": p.Type, "stream": direction.String(), "attributes": p.Attributes,
+			"name": name, "type": ownPrefix + p.Type, "stream": direction.String(), "attributes": p.Attributes,
 		})
 		if err != nil {
 			return fmt.Errorf("describing the toxic %s: %w", p.Type, err)
 		}
 		if p.Type == "reset_peer" {
-			l.resets.Store(true) // toxiproxy does so only where a link begins
+			l.resets.Store(true) // toxiproxy (2.5.0) does so where a link begins, and only on plain TCP connections
 		}
-		if _, err := l.proxy.Toxics.AddToxicJson(bytes.NewReader(toxic)); err != nil {
+		added, err := l.addToxic(toxic)
+		if err != nil {
 			return fmt.Errorf("adding the toxic %s: %w", p.Type, err)
 		}
-		p.on[l] = append(p.on[l], name)
+		if added == nil {
+			return nil // the connection is about to end
+		}
+		p.on[l] = append(p.on[l], added)
 		l.watchProxied(i, p)
 	}
 	return nil
+}
+
+// addToxic puts a toxic on the link; it returns nil where the link is about to end.
+func (l *Link) addToxic(toxic []byte) (*toxics.ToxicWrapper, error) {
+	l.chain.Lock()
+	defer l.chain.Unlock()
+	if l.closing || l.gone() {
+		return nil, nil //nolint:nilnil // there is nothing to put it on
+	}
+	return l.proxy.Toxics.AddToxicJson(bytes.NewReader(toxic)) //nolint:wrapcheck // the caller says what it was
+}
+
+// removeToxic takes it off again, unless it has gone with the connection.
+func (l *Link) removeToxic(toxic *toxics.ToxicWrapper) {
+	l.chain.Lock()
+	defer l.chain.Unlock()
+	if l.closing || l.gone() {
+		return
+	}
+	err := l.proxy.Toxics.RemoveToxic(context.Background(), toxic.Name)
+	r, ok := toxic.Toxic.(interface{ clean() bool })
+	l.closing = err != nil || !ok || !r.clean()
+}
+
+func (l *Link) gone() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // watchProxied has the tap of a direction count what goes into the toxic.
@@ -215,26 +320,23 @@ func (p *Proxied) Fired() int { return int(p.fired.Load()) }
 func (p *Proxied) Remove() {
 	p.mu.Lock()
 	on := p.on
-	p.on, p.removed = map[*Link][]string{}, true
+	p.on, p.removed = map[*Link][]*toxics.ToxicWrapper{}, true
 	p.mu.Unlock()
-	for l, names := range on {
+	for l, list := range on {
+		if p.Type == "timeout" {
+			l.end(false, ledger.CutByParkproof) // before the removal shows on the sockets
+		}
 		for i := range l.proxied {
-			if list := l.proxied[i].Load(); list != nil {
-				left := slices.DeleteFunc(slices.Clone(*list), func(o *Proxied) bool { return o == p })
+			if watching := l.proxied[i].Load(); watching != nil {
+				left := slices.DeleteFunc(slices.Clone(*watching), func(o *Proxied) bool { return o == p })
 				l.proxied[i].Store(&left)
 			}
 		}
-		for _, name := range names {
-			select {
-			case <-l.closed:
-				continue
-			default:
-			}
-			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name) // it may have gone with its connection
+		for _, toxic := range list {
+			l.removeToxic(toxic)
 		}
 		switch p.Type {
 		case "timeout":
-			l.end(false, "parkproof cut the connection")
 			l.Cut()
 		case "reset_peer":
 			l.resets.Store(false)
@@ -266,7 +368,7 @@ func (f *Faults) refuse() bool {
 	return f.refusing
 }
 
-// errNoConfirm is what Arm says to a drop of anything else.
+// errNoConfirm is what Check says to a drop of anything else.
 var errNoConfirm = errors.New("only confirms can be dropped: without any other frame, what follows cannot be understood")
 
 // Check says what is wrong with a fault; nil for nothing.

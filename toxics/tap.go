@@ -3,6 +3,7 @@ package toxics
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -90,6 +91,7 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 			l.passHeld(stub, d, false)
 		case <-d.woken:
 			l.passHeld(stub, d, false)
+			l.inject(stub, d)
 		case chunk := <-stub.Input:
 			switch {
 			case chunk == nil:
@@ -106,6 +108,7 @@ func (t *Tap) Pipe(stub *toxics.ToxicStub) {
 				l.pass(stub, d, l.takeWaiting(d, chunk, stub.Input))
 				d.rests()
 			}
+			l.inject(stub, d)
 		}
 	}
 }
@@ -230,7 +233,14 @@ func (l *Link) take(d *direction, chunk *stream.StreamChunk) *stream.StreamChunk
 // garbage ends a link that does not speak AMQP 0-9-1: nothing can be said of what it does.
 func (l *Link) garbage(d *direction, err error) {
 	d.deaf = true
-	l.follower.Garbage(d.fromBroker, err)
+	var foreign *ForeignError
+	if err = explained(d.reader, err); errors.As(err, &foreign) && !d.fromBroker {
+		l.ledger.Add(ledger.Event{
+			Kind: ledger.Foreign, Process: l.process, Conn: l.Number, Text: "the consumer's connection cannot be followed: " + err.Error(),
+		})
+	} else {
+		l.follower.Garbage(d.fromBroker, err)
+	}
 	l.Cut()
 }
 

@@ -24,6 +24,9 @@ const dialTimeout = 5 * time.Second
 // against a client's own timeout, long against a loop that keeps a core busy.
 const acceptPause = 20 * time.Millisecond
 
+// toxiproxy's bandwidth (2.5.0) writes to the logger of the whole process, whatever its server was given.
+func init() { zerolog.SetGlobalLevel(zerolog.Disabled) }
+
 // Options say what a Wire leads to and where it writes what it sees.
 type Options struct {
 	// Upstream is the broker's host:port.
@@ -126,7 +129,10 @@ func (w *Wire) Close() error {
 	w.close()
 	err := w.listener.Close()
 	for _, l := range w.Links() {
+		// A process that was stopped at a command had sent it: it is passed on before.
+		l.acting.Lock()
 		l.Cut()
+		l.acting.Unlock()
 	}
 	w.open.Wait()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -205,13 +211,9 @@ func (w *Wire) join(client net.Conn) {
 
 	toBroker, toClient := l.writer(broker), l.writer(client)
 	if l.faults != nil {
-		l.faults.begin(l, false)
+		l.faults.begin(l)
 	}
 	l.proxy.Toxics.StartLink(w.server, name+"-up", client, toBroker, stream.Upstream)
 	l.proxy.Toxics.StartLink(w.server, name+"-down", broker, toClient, stream.Downstream)
-	close(l.started)
-	if l.faults != nil {
-		l.faults.begin(l, true)
-	}
 	l.wait()
 }

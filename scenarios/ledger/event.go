@@ -68,6 +68,9 @@ const (
 	HeartbeatMissed Kind = "heartbeat-missed"
 	// Undecodable are bytes that are no AMQP; Text says why.
 	Undecodable Kind = "undecodable"
+	// Foreign is a connection of a consumer's that speaks another protocol, such as TLS; Text says what to
+	// do about it.
+	Foreign Kind = "foreign-protocol"
 
 	// HandlerCalled and HandlerSettled are the adapter's word: the library's handler ran, and what
 	// it was told to come to.

@@ -110,6 +110,10 @@ type numbered struct {
 // once, so only those on their way matter.
 const keptMandatory = 4096
 
+// keptGetting bounds how many unanswered basic.get requests a channel keeps in mind: a broker answers each,
+// in order.
+const keptGetting = 4096
+
 // Effect is what the passer-on has to know of a frame.
 type Effect struct {
 	// Hold is set for a confirm that is to be passed on later, then with a call of Passed: one of a
@@ -439,6 +443,9 @@ func (f *Follower) fromClient(e Event) Effect {
 		e.Covers, _ = take(&ch.deliveries, 0, true)
 		f.Add(e)
 	case *frame.BasicGet:
+		if len(ch.getting) >= keptGetting {
+			ch.getting = ch.getting[1:]
+		}
 		ch.getting = append(ch.getting, getting{ch.queue(m.Queue), m.NoAck})
 	case *frame.BasicCancel:
 		e.Kind, e.Consumer = Cancelled, m.ConsumerTag

@@ -22,7 +22,8 @@ func (b *Book) AtRest() bool {
 	return b.silenced || !b.awaited()
 }
 
-// awaited reports whether a message that a queue has, or sends on, is still to be delivered.
+// awaited reports whether a message that a queue has, or sends on, is still to be delivered. One that may be
+// dropped is not waited for.
 func (b *Book) awaited() bool {
 	consumed := map[string]bool{}
 	for _, queue := range b.terms.Consumers {
@@ -56,8 +57,8 @@ func (b *Book) awaited() bool {
 			coming[d.Message]--
 		}
 	}
-	for _, n := range coming {
-		if n > 0 {
+	for message, n := range coming {
+		if n > 0 && !b.terms.DroppedOnPurpose[message] {
 			return true
 		}
 	}

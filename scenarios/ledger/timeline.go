@@ -112,7 +112,7 @@ func comings(e Event) bool {
 // general events concern every message.
 func general(e Event) bool {
 	switch e.Kind {
-	case ProcessStarted, ProcessExited, StopAsked, Fired, Undecodable, Blocked, Unblocked:
+	case ProcessStarted, ProcessExited, StopAsked, Fired, Undecodable, Foreign, Blocked, Unblocked:
 		return true
 	default:
 		return comings(e) && e.Process != ""
@@ -205,7 +205,7 @@ func Tell(events []Event, e Event) (who, what string) {
 		return "broker", "blocks the connection: " + e.Text
 	case Unblocked:
 		return "broker", "unblocks the connection"
-	case Undecodable, Fired, Noted:
+	case Undecodable, Foreign, Fired, Noted:
 		return "parkproof", e.Text
 	case Diagnostic:
 		return "consumer", "reports: " + e.Text
