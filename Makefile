@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 # The command of the consumer's adapter; empty for the reference consumer.
 ADAPTER ?=
-# More flags: of parkproof verify (verify, repeat), of go test (test), of the benchmark (bench).
+# More flags: of parkproof verify (verify, repeat) or explore, of go test (test), of the benchmark (bench).
 ARGS ?=
 # How often repeat runs the suite.
 N ?= 20
@@ -24,6 +24,10 @@ build: ## build bin/parkproof
 .PHONY: verify
 verify: ## prove a consumer: make verify ADAPTER="node my-adapter.mjs" ARGS="--case RTY-004"
 	@.ci/verify $(ARGS) $(if $(strip $(ADAPTER)),-- $(ADAPTER))
+
+.PHONY: explore
+explore: ## break a consumer's paths at every point on the wire: make explore ADAPTER="..." ARGS="--queue classic"
+	@.ci/explore $(ARGS) $(if $(strip $(ADAPTER)),-- $(ADAPTER))
 
 .PHONY: test
 test: ## run all tests, and lint

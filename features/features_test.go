@@ -19,7 +19,11 @@ func load(t *testing.T) []*runner.Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cases
+	paths, err := runner.LoadPaths(features.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(cases, paths...)
 }
 
 // few is less than what is there: a folder that is not embedded any more is noticed.

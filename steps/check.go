@@ -18,9 +18,9 @@ type Line struct {
 
 var (
 	// pointed finds the point that a step of a fault names.
-	pointed = regexp.MustCompile(`^(?:the connection is cut (?:before|after|inside|at) |the consumer's process is (?:killed|paused) at )?` + point +
+	pointed = regexp.MustCompile(`^(?:the connection is cut (?:before|after|inside|at) |the consumer's process (?:is (?:killed|paused) (?:at|inside)|gets SIGTERM at) )?` + point +
 		`(?:, unseen by its sender| is (?:held|dropped|delayed by \w+))?$`)
-	faulty = regexp.MustCompile(`^the connection is cut |^the consumer's process is (?:killed|paused) at | is (?:held|dropped)$| is delayed by \w+$`)
+	faulty = regexp.MustCompile(`^the connection is cut |^the consumer's process (?:is (?:killed|paused) (?:at|inside)|gets SIGTERM at) | is (?:held|dropped)$| is delayed by \w+$`)
 	toxic  = regexp.MustCompile(`^the ` + linkWords + ` has the toxic "([^"]*)"(?: (to the broker|to the consumer))?(?: with (.+))?$`)
 
 	declaring   = regexp.MustCompile(`^an? (?:[a-z ]*)?(?:queue|exchange) "([^"]*)"`)

@@ -161,12 +161,7 @@ func (w *World) fixedDelays() int {
 // retryQueue is the name of the retry queue of a delay, or of the first one of a library that has a
 // ladder of its own. A case that asks for it has one source queue.
 func (w *World) retryQueue(d time.Duration) string {
-	w.mu.Lock()
-	p := w.processes[defaultProcess]
-	w.mu.Unlock()
-	if p != nil && p.fixedLadder() {
-		d = p.rungs()[0]
-	}
+	d = w.ownRung(d)
 	source := ""
 	for name, is := range w.declared {
 		if is.kind == "queue" {
@@ -174,6 +169,17 @@ func (w *World) retryQueue(d time.Duration) string {
 		}
 	}
 	return w.conventions().retryQueue(source, d)
+}
+
+// ownRung is the delay, or the first one of a library that has a ladder of its own.
+func (w *World) ownRung(d time.Duration) time.Duration {
+	w.mu.Lock()
+	p := w.processes[defaultProcess]
+	w.mu.Unlock()
+	if p != nil && p.fixedLadder() {
+		return p.rungs()[0]
+	}
+	return d
 }
 
 // otherRetryQueue declares the retry queue of a delay before the consumer does, with a TTL that is
@@ -191,7 +197,11 @@ func (w *World) otherRetryQueue(ctx context.Context, delay string) error {
 		return err
 	}
 	other := amqp.Table{amqp.QueueMessageTTLArg: d.Milliseconds() + 1}
-	if _, err := w.topology.QueueDeclare(queue, true, false, false, false, other); err != nil {
+	topology, err := w.topology()
+	if err != nil {
+		return err
+	}
+	if _, err := topology.QueueDeclare(queue, true, false, false, false, other); err != nil {
 		return fmt.Errorf("declaring queue %q: %w", queue, err)
 	}
 	return nil

@@ -422,17 +422,13 @@ func (w *World) attemptHeaders(_ context.Context, message, numbers, name string)
 
 // releasedSafely needs no check of its own, which the accounting makes after every case: it makes
 // sure that there was something to check.
-func (w *World) releasedSafely(_ context.Context, pattern string) error {
-	released := 0
-	w.look(func(b *ledger.Book) bool {
-		for _, d := range b.Deliveries {
-			if matches(pattern, d.Message) && len(d.Copies) > 0 && d.Acked != 0 {
-				released++
-			}
-		}
-		return true
-	})
-	if released == 0 {
+func (w *World) releasedSafely(ctx context.Context, pattern string) error {
+	released := func(b *ledger.Book) bool {
+		return slices.ContainsFunc(b.Deliveries, func(d *ledger.Delivery) bool {
+			return matches(pattern, d.Message) && len(d.Copies) > 0 && d.Acked != 0
+		})
+	}
+	if !w.eventually(ctx, released) {
 		return &Unknown{Why: fmt.Sprintf("no original of %s was released after a copy was published", pattern)}
 	}
 	return nil

@@ -10,7 +10,11 @@ func (w *World) exchangeSteps(s Words) {
 }
 
 func (w *World) declareExchange(kind, name string) error {
-	if err := w.topology.ExchangeDeclare(w.physical(name), kind, true, false, false, false, nil); err != nil {
+	topology, err := w.topology()
+	if err != nil {
+		return err
+	}
+	if err := topology.ExchangeDeclare(w.physical(name), kind, true, false, false, false, nil); err != nil {
 		return fmt.Errorf("declaring exchange %q: %w", name, err)
 	}
 	w.declared[name] = declared{kind: kind}
@@ -18,7 +22,11 @@ func (w *World) declareExchange(kind, name string) error {
 }
 
 func (w *World) bindExchange(to, from string) error {
-	if err := w.topology.ExchangeBind(w.physical(to), "", w.physical(from), false, nil); err != nil {
+	topology, err := w.topology()
+	if err != nil {
+		return err
+	}
+	if err := topology.ExchangeBind(w.physical(to), "", w.physical(from), false, nil); err != nil {
 		return fmt.Errorf("binding exchange %q to %q: %w", to, from, err)
 	}
 	return nil

@@ -39,15 +39,12 @@ func (w *World) faultSteps(s Words) {
 		return w.arm("delayed by "+by, at, toxics.Fault{Action: toxics.Delay, For: d})
 	})
 	s.Step(`^what is held is released$`, w.releaseHeld)
-	s.Step(`^the consumer's process is killed at `+point+`$`, func(at string) error { return w.stopAt("the consumer's process is killed at", at, true) })
-	s.Step(`^the consumer's process is paused at `+point+`$`, func(at string) error { return w.stopAt("the consumer's process is paused at", at, false) })
+	s.Step(`^the consumer's process is (killed|paused) (at|inside) `+point+`$`, w.stopAt)
 	s.Step(`^the consumer's process is killed$`, w.killNow)
 	s.Step(`^the consumer's process is paused$`, w.pauseNow)
 	s.Step(`^the consumer's process goes on$`, w.resumeNow)
-	s.Step(`^the consumer's process gets SIGTERM$`, w.terminate)
 	s.Step(`^the fault has fired$`, w.haveFired)
 	s.Step(`^the fault has fired (once|twice|\d+ times)$`, w.haveFiredTimes)
-	s.Step(`^every fault is healed$`, w.heal)
 }
 
 // faultsOf are the faults of the process of that name, which may start later.
@@ -211,19 +208,21 @@ func (w *World) goesToParking(t ledger.Target) bool {
 	return parks
 }
 
-// stopAt kills or pauses the process at a point.
-func (w *World) stopAt(what, at string, kill bool) error {
-	return w.arm(what, at, toxics.Fault{Action: toxics.Stop, Act: func() bool {
+// stopAt kills or pauses the process at a point, or in the middle of a content.
+func (w *World) stopAt(what, how, at string) error {
+	f := toxics.Fault{Action: toxics.Stop, Trigger: toxics.Trigger{Inside: how == "inside"}}
+	f.Act = func() bool {
 		p := w.theProcess()
 		if p == nil {
 			return false
 		}
-		if !kill {
+		if what == "paused" {
 			_ = p.pause()
 			return false
 		}
 		return p.kill() == nil
-	}})
+	}
+	return w.arm("the consumer's process is "+what+" "+how, at, f)
 }
 
 // theProcess is the process that cases mean where they name none; nil before it is started.
@@ -300,37 +299,6 @@ func (w *World) resumeNow() error {
 		return errNoProcess
 	}
 	return p.resume()
-}
-
-// terminate asks the process to end as a container's runtime does, and waits for its end.
-func (w *World) terminate(ctx context.Context) error {
-	p := w.theProcess()
-	if p == nil {
-		return errNoProcess
-	}
-	w.mu.Lock()
-	a := p.adapter
-	w.mu.Unlock()
-	p.askToStop()
-	if err := a.Terminate(); err != nil {
-		return fmt.Errorf("sending SIGTERM to the consumer's process: %w", err)
-	}
-	select {
-	case <-a.Exited():
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the process to end: %w", ctx.Err())
-	case <-time.After(answer):
-		return &Failure{Expected: fmt.Sprintf("the process to end within %s of SIGTERM", answer), Seen: "it runs on"}
-	}
-	w.mu.Lock()
-	wire := p.wire
-	p.ended = !w.supervised
-	ended := p.ended
-	w.mu.Unlock()
-	if !ended {
-		return nil
-	}
-	return wire.Close()
 }
 
 func (w *World) releaseHeld() error {

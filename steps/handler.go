@@ -72,6 +72,14 @@ func (w *World) handlerSteps(s Words) {
 		return w.release(name, message, outcome{verdict: protocol.VerdictFail, reason: defaultReason})
 	})
 	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
+	s.Step(`^"([^"]*)" has failed "([^"]*)" (twice|\d+ times)$`, func(ctx context.Context, name, message, count string) error {
+		n, err := parseCount(count)
+		if err != nil {
+			return err
+		}
+		return w.hasFailed(ctx, name, n, message)
+	})
+	s.Step(`^"([^"]*)" has failed (\d+) messages "([^"]*)"$`, w.hasFailed)
 }
 
 func (w *World) script(s script) {

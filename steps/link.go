@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ func (w *World) linkSteps(s Words) {
 	s.Step(`^new connections are accepted again$`, func() { w.faultsOf(defaultProcess).Accept() })
 	s.Step(`^the toxics are removed$`, w.removeToxics)
 	s.Step(`^the consumer gives up the `+linkWords+` within (\w+)$`, w.givesUp)
+	s.Step(`^the broker gives up the `+linkWords+` within (\w+)$`, w.brokerGivesUp)
 }
 
 func roleOf(which string) ledger.Role {
@@ -149,6 +151,36 @@ func (w *World) givesUp(ctx context.Context, which, limit string) error {
 			Expected: fmt.Sprintf("the consumer to give up the %s within %s of its last sign of life", which, limit),
 			Seen:     "it still holds it for alive",
 		}
+	}
+	return nil
+}
+
+// brokerGivesUp waits until the broker has ended the connections that are open: it has heard nothing of the
+// consumer for too long.
+func (w *World) brokerGivesUp(ctx context.Context, which, limit string) error {
+	most, err := time.ParseDuration(limit)
+	if err != nil {
+		return fmt.Errorf("the time %q cannot be read: %w", limit, err)
+	}
+	var open []int
+	for _, l := range w.faultsOf(defaultProcess).Links(roleOf(which)) {
+		open = append(open, l.Number)
+	}
+	if len(open) == 0 {
+		return &Unknown{Why: fmt.Sprintf("the consumer has no %s that could be given up", which)}
+	}
+	left := len(open)
+	ended := func(*ledger.Book) bool {
+		left = len(open)
+		for _, e := range w.Ledger.Events() {
+			if e.Broker && slices.Contains(open, e.Conn) && (e.Kind == ledger.ConnectionLost || e.Kind == ledger.ConnectionClosed) {
+				left--
+			}
+		}
+		return left == 0
+	}
+	if !w.within(ctx, most, ended) {
+		return &Unknown{Why: fmt.Sprintf("after %s the broker has not given up the %s: %d of %d connections are left", limit, which, left, len(open))}
 	}
 	return nil
 }

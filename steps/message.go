@@ -83,6 +83,10 @@ func (w *World) publishRaw(ctx context.Context, exchange, key string, messages .
 	to := exchange + "/" + key
 	ctx, cancel := context.WithTimeout(ctx, ours)
 	defer cancel()
+	publisher, err := w.publisher()
+	if err != nil {
+		return fmt.Errorf("publishing to %q: %w", to, err)
+	}
 	confirms := make([]*amqp.DeferredConfirmation, 0, len(messages))
 	for _, m := range messages {
 		if err := w.encode(ctx, &m); err != nil {
@@ -93,7 +97,7 @@ func (w *World) publishRaw(ctx context.Context, exchange, key string, messages .
 			w.bodies[sha256.Sum256(m.Body)] = m.name
 		}
 		w.mu.Unlock()
-		c, err := w.publisher.PublishWithDeferredConfirmWithContext(ctx, exchange, key, true, false, m.Publishing)
+		c, err := publisher.PublishWithDeferredConfirmWithContext(ctx, exchange, key, true, false, m.Publishing)
 		if err != nil {
 			return fmt.Errorf("publishing %s to %q: %w", m.name, to, err)
 		}
@@ -103,6 +107,9 @@ func (w *World) publishRaw(ctx context.Context, exchange, key string, messages .
 		confirmed, err := c.WaitContext(ctx)
 		if err != nil {
 			return fmt.Errorf("waiting for the confirm of %s: %w", messages[i].name, err)
+		}
+		if !confirmed && publisher.IsClosed() {
+			return fmt.Errorf("the connection ended before the broker had confirmed %s, published to %q", messages[i].name, to)
 		}
 		if !confirmed {
 			return fmt.Errorf("the broker refused %s, published to %q", messages[i].name, to)

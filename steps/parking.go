@@ -131,14 +131,14 @@ const manyMessages = 20
 // drain takes all ready messages from a queue and returns how many there were. Each is in the
 // ledger.
 func (w *World) drain(queue string) (int, error) {
-	if w.drainer == nil || w.drainer.IsClosed() {
-		ch, err := w.conn.Channel()
-		if err != nil {
-			return 0, fmt.Errorf("opening a channel: %w", err)
-		}
-		w.drainer = ch
+	drainer, err := w.drainer()
+	if errors.Is(err, errAway) {
+		return 0, nil // nothing comes out of it now
 	}
-	q, err := w.drainer.QueueDeclarePassive(queue, false, false, false, false, nil)
+	if err != nil {
+		return 0, err
+	}
+	q, err := drainer.QueueDeclarePassive(queue, false, false, false, false, nil)
 	var refused *amqp.Error
 	if errors.As(err, &refused) && (refused.Code == amqp.NotFound || refused.Code == amqp.ResourceLocked) {
 		return 0, nil // gone, or its owner's alone
@@ -150,10 +150,10 @@ func (w *World) drain(queue string) (int, error) {
 		return 0, nil
 	}
 	if q.Messages >= manyMessages {
-		return w.drainMany(queue, q.Messages)
+		return drainMany(drainer, queue, q.Messages)
 	}
 	for n := 0; ; n++ {
-		_, more, err := w.drainer.Get(queue, true)
+		_, more, err := drainer.Get(queue, true)
 		if err != nil {
 			return n, fmt.Errorf("taking messages from queue %q: %w", queue, err)
 		}
@@ -163,9 +163,9 @@ func (w *World) drain(queue string) (int, error) {
 	}
 }
 
-func (w *World) drainMany(queue string, n int) (int, error) {
+func drainMany(drainer *amqp.Channel, queue string, n int) (int, error) {
 	const tag = "parkproof-drain"
-	deliveries, err := w.drainer.Consume(queue, tag, true, false, false, false, nil)
+	deliveries, err := drainer.Consume(queue, tag, true, false, false, false, nil)
 	if err != nil {
 		return 0, fmt.Errorf("taking messages from queue %q: %w", queue, err)
 	}
@@ -183,7 +183,7 @@ func (w *World) drainMany(queue string, n int) (int, error) {
 			return taken, fmt.Errorf("taking messages from queue %q: %d of %d came", queue, taken, n)
 		}
 	}
-	if err := w.drainer.Cancel(tag, false); err != nil {
+	if err := drainer.Cancel(tag, false); err != nil {
 		return taken, fmt.Errorf("taking messages from queue %q: %w", queue, err)
 	}
 	for range deliveries { // what came between the last one and the cancel

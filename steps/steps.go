@@ -26,6 +26,13 @@ func (w *World) Register(s Words) {
 	w.pathSteps(s)
 	w.copySteps(s)
 	w.limitSteps(s)
+	w.terminationSteps(s)
+	w.channelSteps(s)
+	w.lossSteps(s)
+	w.nodeSteps(s)
+	w.removalSteps(s)
+	w.operatorSteps(s)
+	w.outageSteps(s)
 }
 
 // expressions keeps the expressions of definitions.

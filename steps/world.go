@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +56,8 @@ func DefaultLadder() []time.Duration {
 // Settings are what a scenario is run with.
 type Settings struct {
 	Broker *broker.Broker
+	// Alone says that no other scenario is on the broker: it may be stopped, killed and filled.
+	Alone bool
 	// Command starts the adapter; Control lets it speak on a socket.
 	Command []string
 	Control bool
@@ -79,13 +80,12 @@ type World struct {
 	owned  bool   // the virtual host was made for this scenario
 	prefix string // of every name, where the virtual host is shared
 	// foreign are names in a shared virtual host that are, or may be, somebody else's.
-	foreign map[string]bool
-	conn    *amqp.Connection
-	// publisher is in confirm mode; topology declares.
-	publisher, topology *amqp.Channel
-	drainer             *amqp.Channel // takes messages out; nil until it is needed
-	connections         atomic.Int64
-	names               atomic.Pointer[conventions]
+	foreign     map[string]bool
+	own         ownConnection
+	node        node
+	removed     map[string]removal // by its kind and name
+	connections atomic.Int64
+	names       atomic.Pointer[conventions]
 
 	mu        sync.Mutex
 	processes map[string]*consumerProcess
@@ -129,7 +129,7 @@ type declared struct {
 // NewWorld makes the scenario's virtual host and connects to it.
 func NewWorld(ctx context.Context, s Settings) (*World, error) {
 	w := &World{
-		Settings: s, Ledger: ledger.New(),
+		Settings: s, Ledger: ledger.New(), removed: map[string]removal{},
 		processes: map[string]*consumerProcess{}, faults: map[string]*toxics.Faults{}, consumers: map[string]*consumer{}, declared: map[string]declared{},
 		foreign: map[string]bool{}, bodies: map[[sha256.Size]byte]string{}, calls: map[string]int{}, held: map[string][]heldCall{},
 		terms: ledger.Terms{
@@ -168,47 +168,6 @@ func (w *World) createVhost(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(err, w.deleteVhost(ctx))
-}
-
-// connect opens parkproof's own connection, straight to the broker.
-func (w *World) connect(ctx context.Context) error {
-	follower := &ledger.Follower{
-		Conn: w.number(), Add: w.Ledger.Add, Identify: w.identify,
-	}
-	conn, err := amqp.DialConfig(w.Broker.URL(w.vhost), amqp.Config{
-		Heartbeat: 10 * time.Second, Locale: "en_US",
-		Properties: amqp.Table{"connection_name": "parkproof " + w.Case, "product": "parkproof"},
-		Dial: func(network, addr string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			if err := c.SetDeadline(time.Now().Add(ours)); err != nil {
-				return nil, errors.Join(err, c.Close())
-			}
-			return toxics.Observe(c, follower), nil
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("connecting to the broker: %s", w.Broker.Hide(err.Error()))
-	}
-	w.conn = conn
-	if w.topology, err = conn.Channel(); err != nil {
-		return fmt.Errorf("opening a channel: %w", err)
-	}
-	if w.publisher, err = conn.Channel(); err != nil {
-		return fmt.Errorf("opening a channel: %w", err)
-	}
-	if err := w.publisher.Confirm(false); err != nil {
-		return fmt.Errorf("asking for confirms: %w", err)
-	}
-	// The ledger has the returns; the channel only has to be read.
-	returns := w.publisher.NotifyReturn(make(chan amqp.Return, 1))
-	w.watchers.Go(func() {
-		for range returns { //nolint:revive // drained until the channel closes
-		}
-	})
-	return nil
 }
 
 // number gives connections their numbers.
@@ -300,7 +259,7 @@ func (w *World) patience() time.Duration {
 func (w *World) stillness(silence time.Duration) func() bool {
 	seen, since := len(w.Ledger.Events()), time.Now()
 	return func() bool {
-		if w.look((*ledger.Book).RunsAway) {
+		if w.look((*ledger.Book).RunsAway) || w.otherProtocol() != "" {
 			return true
 		}
 		if n := len(w.Ledger.Events()); n != seen {
@@ -380,7 +339,7 @@ func (w *World) Warnings() []string {
 	return slices.Clone(w.warnings)
 }
 
-// Breach is the first breach of the protocol by an adapter, or nil.
+// Breach is the first breach of the protocol by an adapter, or a connection that cannot be followed, or nil.
 func (w *World) Breach() error {
 	for _, p := range w.allProcesses() {
 		if p.adapter != nil {
@@ -389,7 +348,21 @@ func (w *World) Breach() error {
 			}
 		}
 	}
+	if text := w.otherProtocol(); text != "" {
+		return &adapter.BrokenError{Text: text}
+	}
 	return nil
+}
+
+// otherProtocol says what a connection of the consumer's speaks instead of AMQP 0-9-1, and what to do about it;
+// it is empty where there is none.
+func (w *World) otherProtocol() string {
+	for _, e := range w.Ledger.Events() {
+		if e.Kind == ledger.Foreign {
+			return e.Text
+		}
+	}
+	return ""
 }
 
 func (w *World) warn(text string) {
@@ -435,16 +408,14 @@ func (w *World) Close(ctx context.Context) error {
 		}
 	}
 	w.settling.Wait()
-	if w.conn != nil && !w.owned {
+	// A broker that the case has left down has nobody else on it, and is replaced.
+	away := w.isAway()
+	if w.wasConnected() && !w.owned && !away {
 		errs = append(errs, w.removeAll(ctx))
 	}
-	if w.conn != nil && !w.conn.IsClosed() {
-		if err := w.conn.CloseDeadline(time.Now().Add(ours)); err != nil && !errors.Is(err, amqp.ErrClosed) {
-			errs = append(errs, fmt.Errorf("closing parkproof's own connection: %w", err))
-		}
-	}
+	errs = append(errs, w.disconnect())
 	w.watchers.Wait()
-	if w.owned {
+	if w.owned && !away {
 		errs = append(errs, w.deleteVhost(ctx))
 	}
 	return errors.Join(errs...)
@@ -548,9 +519,9 @@ func (w *World) unowned(p *consumerProcess, known map[string]bool) error {
 		if name == "" || strings.Contains(name, w.prefix) || known[kind+" "+name] {
 			return nil
 		}
-		ch, err := w.conn.Channel()
+		ch, err := w.spare()
 		if err != nil {
-			return fmt.Errorf("opening a channel: %w", err)
+			return err
 		}
 		err = ask(ch)
 		var refused *amqp.Error

@@ -23,6 +23,9 @@ import (
 // envAdapter makes the test binary an adapter.
 const envAdapter = "PARKPROOF_KIT_TEST_ADAPTER"
 
+// envCloses says what its close comes to: with "closes" it returns.
+const envCloses = "PARKPROOF_KIT_TEST_CLOSE"
+
 // early is a logger that took stdout when its package was initialised, as many libraries do.
 var early = log.New(os.Stdout, "early ", 0)
 
@@ -33,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// chatty is a library that prints to stdout, and whose close never returns.
+// chatty is a library that prints to stdout, and whose close returns only where it is told to.
 type chatty struct{}
 
 func (*chatty) Init(_ context.Context, _ *Session, settings Settings) (protocol.Ready, error) {
@@ -48,7 +51,12 @@ func (*chatty) Init(_ context.Context, _ *Session, settings Settings) (protocol.
 }
 func (*chatty) Consume(context.Context, Subscription) (string, error) { return "q", nil }
 func (*chatty) Stop(context.Context, string) error                    { return nil }
-func (*chatty) Close(context.Context, bool) error                     { select {} }
+func (*chatty) Close(context.Context, bool) error {
+	if os.Getenv(envCloses) == "closes" {
+		return nil
+	}
+	select {}
+}
 
 func adapter(t *testing.T, env ...string) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader, stderr *syncBuffer) {
 	t.Helper()

@@ -55,15 +55,23 @@ type Options struct {
 	URL string
 	// Log takes what the kit has to say about requests that it cannot answer; nil means stderr.
 	Log io.Writer
+	// Terminate is closed where the process is asked to end, by SIGTERM: the library is closed, its handlers
+	// finish, and Run returns. Meanwhile requests are answered, settles above all. Nil is never closed.
+	Terminate <-chan struct{}
 }
 
 // errEnded is the cause with which a session's context ends when its input does.
 var errEnded = errors.New("parkproof closed its end")
 
+// errTerminated is the cause with which it ends when the process was asked to end and the library is closed.
+var errTerminated = errors.New("the process was asked to end")
+
 // Run speaks the protocol for the library: requests from in, answers and events to out. It
 // returns nil when in ends, without waiting for the library or its handlers, which see their
-// context end. It returns an error when out cannot be written, when in cannot be read or holds
-// what is no request, or when ctx ends; in is closed then.
+// context end, and when the library has closed since the process was asked to end. It returns an
+// error when the library could not, when out cannot be written, when in cannot be read or holds
+// what is no request, or when ctx ends. In all of these in is closed, and a read of it that this
+// does not end is left behind.
 func Run(ctx context.Context, lib Library, in io.ReadCloser, out io.Writer, options Options) error {
 	ctx, end := context.WithCancelCause(ctx)
 	s := &Session{
@@ -77,16 +85,45 @@ func Run(ctx context.Context, lib Library, in io.ReadCloser, out io.Writer, opti
 	forget := context.AfterFunc(ctx, func() { _ = in.Close() })
 	defer forget()
 
-	err := s.read(in)
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
+	go s.terminate(options.Terminate)
+	read := make(chan error, 1)
+	go func() { read <- s.read(in) }()
+	var err error
+	select {
+	case err = <-read:
+	case <-ctx.Done(): // stdin is not always a file whose closing ends a read
 	}
-	if err == nil {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTerminated):
+		return nil
+	case cause != nil:
+		err = cause
+	case err == nil:
 		end(errEnded)
 		return nil
 	}
 	end(err)
 	return err
+}
+
+// terminate ends the session once the process is asked to end: a library that has been opened is closed
+// first, and the handlers that run may finish.
+func (s *Session) terminate(asked <-chan struct{}) {
+	select {
+	case <-asked:
+	case <-s.ctx.Done():
+		return
+	}
+	s.mu.Lock()
+	opened := s.state == ready
+	s.mu.Unlock()
+	if opened {
+		if err := s.lib.Close(s.ctx, true); err != nil {
+			s.end(fmt.Errorf("closing the library since the process was asked to end: %w", err))
+			return
+		}
+	}
+	s.end(errTerminated)
 }
 
 // read answers requests until the input ends (nil) or cannot be understood.

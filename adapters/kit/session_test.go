@@ -75,12 +75,16 @@ func (s *syncBuffer) String() string {
 // begin runs the library and returns the other end. The session it got in init is sent on sessions.
 func begin(t *testing.T, lib Library) *peer {
 	t.Helper()
+	return beginWith(t, lib, Options{})
+}
+
+func beginWith(t *testing.T, lib Library, options Options) *peer {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	p := &peer{t: t, in: inW, lines: bufio.NewReader(outR), done: make(chan error, 1), log: &syncBuffer{}}
-	go func() {
-		p.done <- Run(t.Context(), lib, inR, outW, Options{URL: "amqp://127.0.0.1:1", Log: p.log})
-	}()
+	options.URL, options.Log = "amqp://127.0.0.1:1", p.log
+	go func() { p.done <- Run(t.Context(), lib, inR, outW, options) }()
 	t.Cleanup(func() {
 		_ = inW.Close()
 		_ = outR.Close()

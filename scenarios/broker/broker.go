@@ -315,6 +315,9 @@ func (b *Broker) failed(ctx context.Context, cause error) error {
 // Name is the --broker value as given, passwords hidden.
 func (b *Broker) Name() string { return b.spec.String() }
 
+// Spec is what it was started as; auto is resolved.
+func (b *Broker) Spec() Spec { return b.spec }
+
 // Provider is where it runs.
 func (b *Broker) Provider() Provider { return b.provider }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -110,6 +111,16 @@ func (b *Broker) CloseConnections(ctx context.Context, vhost string) error {
 	if err != nil {
 		return err
 	}
+	return b.CloseListed(ctx, connections, "parkproof closes it")
+}
+
+// CloseListed closes these connections, as an operator would: their clients are told 320
+// CONNECTION_FORCED with the reason. One that is gone already is no error; without rabbitmqctl, one that
+// was opened in the last seconds may be missed.
+func (b *Broker) CloseListed(ctx context.Context, connections []Connection, reason string) error {
+	if b.Can(Control) {
+		return b.controlClose(ctx, connections, reason)
+	}
 	client, err := b.management(ctx)
 	if err != nil {
 		return err
@@ -117,6 +128,25 @@ func (b *Broker) CloseConnections(ctx context.Context, vhost string) error {
 	for _, connection := range connections {
 		if err := done(client.CloseConnection(connection.Name)); err != nil && !notFound(err) {
 			return b.hide(fmt.Errorf("broker %s: close connection %s: %w", b.Name(), connection.Name, err))
+		}
+	}
+	return nil
+}
+
+// controlClose asks for the connections' process ids first: as JSON, in which they are listed,
+// rabbitmqctl prints such as it does not take.
+func (b *Broker) controlClose(ctx context.Context, connections []Connection, reason string) error {
+	out, err := b.Ctl(ctx, "list_connections", "pid", "name", "--quiet", "--no-table-headers")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		pid, name, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "\t")
+		if !slices.ContainsFunc(connections, func(c Connection) bool { return c.Name == name }) {
+			continue
+		}
+		if _, err := b.Ctl(ctx, "close_connection", "--quiet", pid, reason); err != nil {
+			return err
 		}
 	}
 	return nil

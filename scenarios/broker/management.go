@@ -69,29 +69,6 @@ func (b *Broker) isAdministrator(ctx context.Context) (bool, error) {
 	return slices.Contains(me.Tags, "administrator"), nil
 }
 
-// noAlarm asks for memory and disk alarms.
-func (b *Broker) noAlarm(ctx context.Context) error {
-	client, err := b.management(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, err := client.ListNodes()
-	if err != nil {
-		return fmt.Errorf("list its nodes: %w", err)
-	}
-	for _, node := range nodes {
-		switch {
-		case !node.IsRunning:
-			return fmt.Errorf("node %s is down", node.Name)
-		case node.MemAlarm:
-			return fmt.Errorf("node %s has a memory alarm", node.Name)
-		case node.DiskFreeAlarm:
-			return fmt.Errorf("node %s has a disk alarm", node.Name)
-		}
-	}
-	return nil
-}
-
 // vhostPrefix begins every virtual host of parkproof's; the owner follows.
 const vhostPrefix = "pp-"
 

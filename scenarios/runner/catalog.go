@@ -35,7 +35,11 @@ type Case struct {
 	// Steps are the background's and the scenario's, in order.
 	Steps []Step
 
+	// Config is the name of the broker configuration that the case runs on; empty for the usual one.
+	Config string
+
 	content []byte
+	config  string // the lines of the configuration
 }
 
 // Step is one step's text.
@@ -78,6 +82,9 @@ func loadAll(features fs.FS) ([]*Case, error) {
 		for _, c := range of {
 			if other := seen[c.ID]; other != nil {
 				return fmt.Errorf("%s:%d: the id %s is also at %s:%d", c.File, c.Line, c.ID, other.File, other.Line)
+			}
+			if err := c.configure(features); err != nil {
+				return err
 			}
 			seen[c.ID] = c
 			cases = append(cases, c)
@@ -125,6 +132,12 @@ func parse(name string, content []byte) ([]*Case, error) {
 					return nil, fmt.Errorf("%s:%d: the case %q is both @must and @should", name, c.Line, c.Name)
 				}
 				c.Level = tag.Name[1:]
+			case strings.HasPrefix(tag.Name, configTag):
+				config := strings.TrimPrefix(tag.Name, configTag)
+				if config == "" || c.Config != "" && c.Config != config {
+					return nil, fmt.Errorf("%s:%d: the case %q has to name one configuration, such as %sNAME", name, c.Line, c.Name, configTag)
+				}
+				c.Config = config
 			case strings.HasPrefix(tag.Name, "@broker:"):
 				// Read again when it is run; a range that cannot be read must not hide a case.
 				if _, err := inRange("0.0.0", strings.TrimPrefix(tag.Name, "@broker:")); err != nil {
@@ -141,6 +154,23 @@ func parse(name string, content []byte) ([]*Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
+}
+
+// configFolder has the broker configurations that cases name, one file a configuration.
+const configFolder = "config"
+
+// configure reads the configuration that the case names.
+func (c *Case) configure(features fs.FS) error {
+	if c.Config == "" {
+		return nil
+	}
+	file := path.Join(configFolder, c.Config+".conf")
+	lines, err := fs.ReadFile(features, file)
+	if err != nil {
+		return fmt.Errorf("%s:%d: the case %q has the tag %s%s, and its configuration cannot be read: %w", c.File, c.Line, c.Name, configTag, c.Config, err)
+	}
+	c.config = string(lines)
+	return nil
 }
 
 // check holds a case to the rules for cases.

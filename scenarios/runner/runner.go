@@ -80,9 +80,11 @@ type brokerRun struct {
 	spec    broker.Spec
 	record  reports.Broker
 
-	open func(context.Context, steps.Settings) (world, error)
+	open opener
 	// work runs the cases on the broker, in another way than side by side once.
 	work func(ctx context.Context, b platform, booting time.Time)
+	// start starts a broker beside the run's, with these lines of configuration.
+	start func(ctx context.Context, config string) (*ownBroker, error)
 
 	mu    sync.Mutex
 	cases []reports.Case
@@ -124,7 +126,7 @@ func (r *brokerRun) run(ctx context.Context) {
 		}
 	}()
 	r.sweep(ctx, b)
-	r.open = openOn(b, r.options)
+	r.open, r.start = openOn(b, r.options), startOn(b, r.options)
 	if r.work != nil {
 		r.work(ctx, b, booting)
 		return
@@ -139,7 +141,7 @@ func (r *brokerRun) on(ctx context.Context, b platform, booting time.Time) {
 		parallel = 1
 		r.options.Progress.Line("no virtual host can be made on " + b.Name() + ": cases run one by one, and those that count queues do not apply")
 	}
-	r.pool(ctx, b, parallel, booting)
+	r.runAll(ctx, b, parallel, booting)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	slices.SortStableFunc(r.cases, func(x, y reports.Case) int {
@@ -164,37 +166,69 @@ func (r *brokerRun) place(id string) int {
 	return slices.IndexFunc(r.options.Cases, func(c *Case) bool { return c.ID == id })
 }
 
-// pool runs the cases, so many at a time. Slow ones begin first, so that none of them is alone at
-// the end.
-func (r *brokerRun) pool(ctx context.Context, b platform, parallel int, booting time.Time) {
-	queue := make(chan *Case)
-	var workers sync.WaitGroup
-	for range max(1, parallel) {
-		workers.Go(func() {
-			for c := range queue {
-				if why := r.isUnusable(); why != "" {
-					r.end(r.unrun(c, b.Name(), reports.Broken, "the adapter cannot be used: "+why))
-					continue
-				}
-				r.first.Do(func() { r.record.FirstCaseSeconds = time.Since(booting).Seconds() })
-				r.one(ctx, b, c)
-			}
-		})
-	}
-	for _, c := range slowFirst(r.options.Cases) {
+// runAll runs the cases, so many at a time. Those that need a broker of their own begin first, since they
+// wait for one another; then slow ones, so that none of them is alone at the end.
+func (r *brokerRun) runAll(ctx context.Context, b platform, parallel int, booting time.Time) {
+	var cases []*Case
+	for _, c := range r.options.Cases {
 		if why := inapplicable(b, c); why != "" {
 			r.end(r.unrun(c, b.Name(), reports.NotApplicable, why))
 			continue
 		}
-		select {
-		case queue <- c:
-			continue
-		case <-ctx.Done():
-		}
-		break
+		cases = append(cases, c)
 	}
-	close(queue)
+	own := newPool(r.start, r.options.Progress.Line)
+	queue := newSchedule(own, cases)
+	var workers sync.WaitGroup
+	for range max(1, parallel) {
+		workers.Go(func() {
+			for {
+				c, at := queue.next(ctx)
+				if c == nil {
+					return
+				}
+				r.begin(ctx, b, own, c, at, booting)
+			}
+		})
+	}
 	workers.Wait()
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+	defer cancel()
+	if err := own.close(cleanup); err != nil {
+		r.record.Error = err.Error()
+		r.options.Progress.Line(err.Error())
+	}
+}
+
+// begin runs a case on the run's broker or, where it has a place there, on one of the pool.
+func (r *brokerRun) begin(ctx context.Context, b platform, own *pool, c *Case, at *place, booting time.Time) {
+	if at != nil {
+		defer own.release(at)
+	}
+	if why := r.isUnusable(); why != "" {
+		r.end(r.unrun(c, b.Name(), reports.Broken, "the adapter cannot be used: "+why))
+		return
+	}
+	r.first.Do(func() { r.record.FirstCaseSeconds = time.Since(booting).Seconds() })
+	on := func(context.Context) (platform, opener, error) { return b, r.open, nil }
+	if at != nil {
+		again := false
+		on = func(ctx context.Context) (platform, opener, error) {
+			if again {
+				own.suspect(at) // the try before was broken
+			}
+			again = true
+			mine, err := own.prepare(ctx, at, c)
+			if err != nil {
+				return nil, nil, err
+			}
+			return mine, func(ctx context.Context, settings steps.Settings) (world, error) {
+				settings.Alone = c.Has(ownTag)
+				return mine.open(ctx, settings)
+			}, nil
+		}
+	}
+	r.one(ctx, b.Name(), c, on)
 }
 
 func slowFirst(cases []*Case) []*Case {
@@ -217,6 +251,12 @@ func inapplicable(b platform, c *Case) string {
 	if c.Has("@counts-queues") && !b.Can(broker.Vhosts) {
 		return "it counts the queues of a virtual host, and none can be made on this broker"
 	}
+	if c.Has(ownTag) && !b.Can(broker.Restart) {
+		return "it needs a broker of its own, to restart, kill or fill it, and here parkproof starts none"
+	}
+	if c.Config != "" && !b.Can(broker.Configure) {
+		return fmt.Sprintf("it needs a broker with the configuration %s, and here parkproof starts none", c.Config)
+	}
 	for _, tag := range c.Tags {
 		if versions, ok := strings.CutPrefix(tag, "@broker:"); ok {
 			if in, err := inRange(b.Version(), versions); err != nil || !in {
@@ -227,15 +267,15 @@ func inapplicable(b platform, c *Case) string {
 	return ""
 }
 
-// one runs a case until it says something of the consumer.
-func (r *brokerRun) one(ctx context.Context, b platform, c *Case) {
+// opener opens worlds on a broker.
+type opener func(context.Context, steps.Settings) (world, error)
+
+// one runs a case until it says something of the consumer, each time on the broker that it is given.
+func (r *brokerRun) one(ctx context.Context, name string, c *Case, on func(context.Context) (platform, opener, error)) {
 	for try := 1; ; try++ {
-		r.options.Progress.CaseStarted(c.ID, c.Name, b.Name())
-		bounded, cancel := context.WithTimeout(ctx, r.options.Timeout)
+		r.options.Progress.CaseStarted(c.ID, c.Name, name)
 		at := time.Since(r.began)
-		s := &scenario{of: c, broker: b, open: r.open, onReady: r.isReady}
-		record := s.run(bounded)
-		cancel()
+		record, adapterFailed := r.try(ctx, name, c, on)
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return // interrupted: its end says nothing
 		}
@@ -244,12 +284,24 @@ func (r *brokerRun) one(ctx context.Context, b platform, c *Case) {
 			r.options.Progress.Line(fmt.Sprintf("%s is tried again: %s", c.ID, firstLine(record.Reason)))
 			continue
 		}
-		if record.Verdict == reports.Broken && s.adapterFailed {
+		if record.Verdict == reports.Broken && adapterFailed {
 			r.giveUp(record.Reason)
 		}
 		r.end(record)
 		return
 	}
+}
+
+// try runs a case once. The boot of a broker is not part of the case's time.
+func (r *brokerRun) try(ctx context.Context, name string, c *Case, on func(context.Context) (platform, opener, error)) (record reports.Case, adapterFailed bool) {
+	b, open, err := on(ctx)
+	if err != nil {
+		return r.unrun(c, name, reports.Broken, "a broker of its own could not be had: "+firstLine(err.Error())), false
+	}
+	bounded, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	s := &scenario{of: c, broker: b, open: open, onReady: r.isReady}
+	return s.run(bounded), s.adapterFailed
 }
 
 // giveUp is told of a case that the adapter broke, twice. An adapter that never answered init would

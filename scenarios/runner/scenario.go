@@ -80,10 +80,18 @@ type world interface {
 // realWorld is a world on a broker.
 type realWorld struct{ *steps.World }
 
+// Settle settles the scenario, on a broker that is up again, whatever the case has left it as.
+func (w realWorld) Settle(ctx context.Context) error {
+	if err := w.Mend(ctx); err != nil {
+		return err
+	}
+	return w.World.Settle(ctx)
+}
+
 func (w realWorld) Events() []ledger.Event { return w.Ledger.Events() }
 
 // openOn opens worlds on a broker.
-func openOn(b *broker.Broker, o Options) func(context.Context, steps.Settings) (world, error) {
+func openOn(b *broker.Broker, o Options) opener {
 	return func(ctx context.Context, s steps.Settings) (world, error) {
 		s.Broker, s.Command, s.Control = b, o.Command, o.Control
 		w, err := steps.NewWorld(ctx, s)
@@ -98,7 +106,7 @@ func openOn(b *broker.Broker, o Options) func(context.Context, steps.Settings) (
 type scenario struct {
 	of      *Case
 	broker  platform
-	open    func(context.Context, steps.Settings) (world, error)
+	open    opener
 	onReady func(protocol.Ready)
 	path    *steps.Path // of a path that is explored; nil for others
 
@@ -234,6 +242,9 @@ func (s *scenario) judge(ctx context.Context, w world) {
 	var unknown *steps.Unknown
 	switch {
 	case s.stepErr == nil:
+	case w.Breach() != nil:
+		s.broken(w.Breach())
+		return
 	case ctx.Err() != nil && errors.Is(s.stepErr, ctx.Err()):
 		s.broken(s.stepErr)
 		return
