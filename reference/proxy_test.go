@@ -21,6 +21,7 @@ type proxy struct {
 	pipes   map[*pipe]struct{}
 	refuse  bool
 	held    map[string]bool // by role, and direction
+	muted   bool            // what the broker says once a connection is open is swallowed
 	work    sync.WaitGroup
 	closed  bool
 }
@@ -30,7 +31,11 @@ type pipe struct {
 	client, server net.Conn
 	role           string
 	dead           bool
+	open           bool // the client has been told so, with the handshake's last frame
 }
+
+// openOK begins the payload of connection.open-ok: class 10, method 41.
+var openOK = []byte{0, 10, 0, 41}
 
 const (
 	toBroker = " to broker"
@@ -114,10 +119,17 @@ func (p *proxy) pump(c *pipe, from io.Reader, to io.Writer, direction string) {
 		for p.held[c.role+direction] && !c.dead {
 			p.changed.Wait()
 		}
-		dead := c.dead
+		dead, swallowed := c.dead, false
+		if direction == toClient {
+			swallowed = p.muted && c.open
+			c.open = c.open || bytes.Contains(buffer[:n], openOK)
+		}
 		p.mu.Unlock()
 		if dead {
 			return
+		}
+		if swallowed {
+			continue
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
@@ -156,6 +168,13 @@ func (p *proxy) hold(role, direction string, held bool) {
 	defer p.mu.Unlock()
 	p.held[role+direction] = held
 	p.changed.Broadcast()
+}
+
+// mute swallows what the broker says on connections once they are open, or lets it pass again.
+func (p *proxy) mute(muted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.muted = muted
 }
 
 func (p *proxy) refuseAll(refuse bool) {

@@ -138,6 +138,34 @@ func TestQueueDeletedUnderItsConsumer(t *testing.T) {
 	w.once(other)
 }
 
+// A link may die between the handshake and the first frame after it, and nothing on it says so.
+func TestLinksThatDieRightAfterTheHandshake(t *testing.T) {
+	w := newWorld(t)
+	p := newProxy(t, w.broker.Addr())
+	p.mute(true)
+	client := w.open(func(o *reference.Options) {
+		o.URLs = []string{p.through(w.url())}
+		o.Heartbeat = time.Second
+	})
+	lost := func(role string) bool {
+		for _, d := range w.seen(reference.KindDisconnected) {
+			if d.Connection == role {
+				return true
+			}
+		}
+		return false
+	}
+	w.eventually("both connections are given up", func() bool { return lost("consume") && lost("publish") })
+	p.mute(false)
+	p.cut("") // those that were opened meanwhile
+	queue := w.name("jobs")
+	var calls record
+	consumer := w.consume(client, reference.Queue(queue), failing(&calls, 1))
+	w.send(queue, "m1")
+	w.eventually("the message is retried", func() bool { return calls.numbers() == "[1 2]" })
+	must(t, consumer.Stop(soon(t)))
+}
+
 func TestConsumerGivesUpAfterAStreak(t *testing.T) {
 	w := newWorld(t)
 	client := w.open(func(o *reference.Options) {
