@@ -162,7 +162,7 @@ func start(t *testing.T, o options, args ...string) *started {
 	if r.out == "" {
 		r.out = filepath.Join(t.TempDir(), "report")
 	}
-	if len(args) > 0 && args[0] == "verify" && !slices.Contains(args, "--out") {
+	if len(args) > 0 && (args[0] == "verify" || args[0] == "explore") && !slices.Contains(args, "--out") {
 		args = slices.Insert(slices.Clone(args), 1, "--out", r.out)
 	}
 	command := append(slices.Clone(o.prefix), append([]string{program}, args...)...)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,17 +16,50 @@ import (
 	"github.com/parkproof/parkproof/scenarios/runner"
 )
 
-// TestTheReferencePassesEveryCase is the main job on a private node of the installed server.
+// TestTheReferencePassesEveryCase is the main job on a private node of the installed server, but for the cases
+// that take a broker each, which take minutes.
 func TestTheReferencePassesEveryCase(t *testing.T) {
 	installed(t)
 	cases, err := runner.Load(features.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, options{}, "verify", "--broker", "local", "--parallel", "8")
+	cases = slices.DeleteFunc(cases, func(c *runner.Case) bool { return c.Has("@own-broker") })
+	r := run(t, options{}, "verify", "--broker", "local", "--parallel", "8", "--tags", "not @own-broker")
 	r.passes()
 	if got := r.record().Count(reports.Passed); got != len(cases) {
 		t.Errorf("%d of %d cases passed\n%s", got, len(cases), tail(r.stdout.String()))
+	}
+}
+
+// TestTheReferenceOutlivesItsBroker runs a case that restarts its own broker.
+func TestTheReferenceOutlivesItsBroker(t *testing.T) {
+	installed(t)
+	r := run(t, options{}, "verify", "--broker", "local", "--case", "NOD-008")
+	r.passes()
+	if got := r.record().Count(reports.Passed); got != 1 {
+		t.Errorf("%d cases passed\n%s", got, tail(r.stdout.String()))
+	}
+}
+
+// TestEveryPointOfAPathIsReached explores a path, and the record has each of its points.
+func TestEveryPointOfAPathIsReached(t *testing.T) {
+	installed(t)
+	r := run(t, options{}, "explore", "--broker", "local", "--path", "CRP-003")
+	r.passes()
+	record := r.record()
+	if len(record.Explorations) != 1 {
+		t.Fatalf("%d explorations", len(record.Explorations))
+	}
+	e := &record.Explorations[0]
+	if c := e.Coverage(); !c.Full() || c.Recorded < 8 || e.MostCopies() > 1 || e.Count(reports.Passed) != c.Runs {
+		t.Errorf("coverage %s, at most %d more copies, %d passed\n%s", c, e.MostCopies(), e.Count(reports.Passed), tail(r.stdout.String()))
+	}
+	for _, wrong := range [][]string{
+		{"--queue", "stream"}, {"--path", "CRP-999"}, {"--parallel", "0"}, {"--broker", "nonsense"}, {"adapter"},
+	} {
+		over := run(t, options{}, append([]string{"explore"}, wrong...)...)
+		over.says(reports.ExitUsage, wrong[len(wrong)-1])
 	}
 }
 
