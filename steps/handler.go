@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parkproof/parkproof/scenarios/adapter/protocol"
@@ -71,6 +72,7 @@ func (w *World) handlerSteps(s Words) {
 		}
 		return w.release(name, message, outcome{verdict: protocol.VerdictFail, reason: defaultReason})
 	})
+	s.Step(`^"([^"]*)" lets go of the first call of "([^"]*)"$`, w.releaseFirst)
 	s.Step(`^"([^"]*)" has failed "([^"]*)"$`, func(ctx context.Context, name, message string) error { return w.hasFailed(ctx, name, 1, message) })
 	s.Step(`^"([^"]*)" has failed "([^"]*)" (twice|\d+ times)$`, func(ctx context.Context, name, message, count string) error {
 		n, err := parseCount(count)
@@ -239,6 +241,25 @@ func (w *World) release(name, pattern string, o outcome) error {
 	for _, c := range calls {
 		w.settle(c.life, c.n, c.message, o)
 	}
+	return nil
+}
+
+// releaseFirst lets the handler go on that has held the message for longest, and succeed: a later call holds
+// it still.
+func (w *World) releaseFirst(ctx context.Context, name, message string) error {
+	if err := w.hasInHandler(ctx, name, 1, message); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	calls := w.held[name+"/"+message]
+	if len(calls) == 0 {
+		w.mu.Unlock()
+		return fmt.Errorf("%q does not hold %s in its handler any more", name, message)
+	}
+	first := calls[0]
+	w.held[name+"/"+message] = slices.Delete(calls, 0, 1)
+	w.mu.Unlock()
+	w.settle(first.life, first.n, first.message, ok)
 	return nil
 }
 

@@ -132,7 +132,10 @@ func (w *World) givesUp(ctx context.Context, which, limit string) error {
 	if len(broken) == 0 {
 		// The toxic has seen no traffic yet: a heartbeat will come.
 		if !w.within(ctx, most, func(*ledger.Book) bool { return w.faultsFired() > 0 }) {
-			return &Unknown{Why: fmt.Sprintf("the broken %s saw no traffic", which)}
+			return &Failure{
+				Expected: fmt.Sprintf("the consumer to give up the %s within %s", which, limit),
+				Seen:     "nobody has said anything on it in all that time: there is no heartbeat",
+			}
 		}
 		return w.givesUp(ctx, which, limit)
 	}

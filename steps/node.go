@@ -240,12 +240,8 @@ func (w *World) closesConnections(ctx context.Context) error {
 	case !w.Broker.Can(broker.Control) && !w.Broker.Can(broker.Management):
 		return &NotApplicable{Why: "an operator closes the consumer's connections, and this broker has no management API"}
 	}
-	theirs, open, err := w.listedConnections(ctx)
+	open, err := w.closeTheirs(ctx)
 	if err != nil {
-		return err
-	}
-	w.breaks("an operator closed the connections of the consumer", connectionForced)
-	if err := w.Broker.CloseListed(ctx, theirs, "an operator closes it"); err != nil {
 		return err
 	}
 	left := open
@@ -259,6 +255,29 @@ func (w *World) closesConnections(ctx context.Context) error {
 	}
 	w.returned("the connections of the consumer are closed")
 	return nil
+}
+
+// closeTheirs closes the consumer's connections, and returns those that were open.
+func (w *World) closeTheirs(ctx context.Context) (map[int]bool, error) {
+	const broke, why = "an operator closed the connections of the consumer", "an operator closes it"
+	if !w.Broker.Can(broker.Control) {
+		theirs, open, err := w.listedConnections(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.breaks(broke, connectionForced)
+		return open, w.Broker.CloseListed(ctx, theirs, why)
+	}
+	var open map[int]bool
+	if !w.eventually(ctx, func(*ledger.Book) bool { open = openConnections(w.Ledger.Events()); return len(open) > 0 }) {
+		return nil, &Failure{Expected: "the consumer to be connected", Seen: "it has no connection"}
+	}
+	w.breaks(broke, connectionForced)
+	closed, err := w.Broker.CloseClients(ctx, w.vhost, ownName, why)
+	if err == nil && closed == 0 {
+		err = errors.New("closing the connections of the consumer: the broker has none")
+	}
+	return open, err
 }
 
 // listedConnections waits until the broker lists as many connections of the consumer as are open, and

@@ -27,6 +27,9 @@ Feature: A channel or a queue that goes away is missed, and only there
     And "worker" has 2 messages "m*" in the handler
     And the broker is made to close the consuming channel
     Then "worker" consumes again
+    And "worker" is given "m1" at least 2 times
+    When "worker" lets go of the first call of "m1"
+    Then "worker" does not ack "m1" for 500ms
     When "worker" lets go of "m*"
     Then "worker" handled 3 messages "m*"
     And each of "m*" has a fate 1 to 1 times

@@ -4,7 +4,7 @@
 Feature: Every crash point
 
   @must @source:C31
-  Scenario Outline: A message that is handled at once, from a <type> queue
+  Scenario Outline: A message that is handled at once (<type>)
     A message must survive a break at any moment of its delivery and its ack, and the consumer must go on.
 
     Given the consumer's process is started again whenever it dies
@@ -27,7 +27,7 @@ Feature: Every crash point
       | quorum |
 
   @must @source:C31 @source:C33
-  Scenario Outline: A whole ladder, from a <type> queue to parking
+  Scenario Outline: A whole ladder, to parking (<type>)
     On the way through every rung there is always at least one copy; a break may add one, and never takes the last.
 
     Given the consumer's process is started again whenever it dies
@@ -51,7 +51,7 @@ Feature: Every crash point
       | quorum |
 
   @must @verdicts @source:C31
-  Scenario Outline: A message that is parked at once, from a <type> queue
+  Scenario Outline: A message that is parked at once (<type>)
     Parking is publish, confirm and ack, and a break between any two of them must leave the message in a queue.
 
     Given the consumer's process is started again whenever it dies
@@ -75,7 +75,7 @@ Feature: Every crash point
       | quorum |
 
   @must @source:C31
-  Scenario Outline: Starting up and declaring, on a <type> queue
+  Scenario Outline: Starting up and declaring (<type>)
     A consumer that is interrupted half-way through its declarations must come to consume all the same, and once.
 
     Given the consumer's process is started again whenever it dies

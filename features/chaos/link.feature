@@ -30,6 +30,9 @@ Feature: A link that is dead, slow or broken up costs time, never a message
     Then the consumer gives up the link within 7s
     When the toxics are removed
     Then "worker" consumes again
+    And "worker" is given "m1" at least 2 times
+    When "worker" lets go of the first call of "m1"
+    Then "worker" does not ack "m1" for 500ms
     When "worker" lets go of "m1"
     Then "worker" is given "m1" twice
     And "m1" has a fate 1 to 1 times

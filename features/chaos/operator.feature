@@ -1,4 +1,4 @@
-@chaos
+@chaos @slow
 Feature: An operator who closes connections loses nobody a message or a consumer
 
   @OPR-001 @must @source:A21 @bug:B18
@@ -82,12 +82,12 @@ Feature: An operator who closes connections loses nobody a message or a consumer
     And "worker" goes on
 
   @OPR-006 @must @source:A21 @source:A22 @source:A23 @bug:B19
-  Scenario: The operator closes the connections ten times in a row
+  Scenario: The operator closes the connections four times in a row
     Each time the consumer comes back once and leaves nothing behind, and it waits no longer than after the first.
 
     Given a classic queue "jobs"
     And "worker" consumes "jobs"
-    When the operator closes the connections of the consumer 10 times, each time once "worker" consumes again
+    When the operator closes the connections of the consumer 4 times, each time once "worker" consumes again
     And the messages "m1" to "m5" are published to "jobs"
     Then "worker" handled 5 messages "m*"
     And the consumer has as many connections and channels as before the fault

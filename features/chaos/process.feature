@@ -289,6 +289,9 @@ Feature: A process that dies, ends or stands still takes no message with it
     Then the broker gives up the link within 12s
     When the consumer's process goes on
     Then "worker" consumes again
+    And "worker" is given "m1" at least 2 times
+    When "worker" lets go of the first call of "m1"
+    Then "worker" does not ack "m1" for 500ms
     When "worker" lets go of "m*"
     Then "worker" handled 3 messages "m*"
     And each of "m*" has a fate 1 to 1 times

@@ -82,20 +82,7 @@ func TestTableOfCases(t *testing.T) {
 // TestOutput runs what the README shows and compares it, times and versions aside. What happens at
 // the same moment on different connections has no order: lines are compared as a set.
 func TestOutput(t *testing.T) {
-	if testing.Short() {
-		t.Skip("NOT TESTED in short mode: the outputs in README.md, which need a broker")
-	}
-	if spec, err := broker.Parse("local"); err != nil {
-		t.Fatal(err)
-	} else if _, err := broker.Resolve(t.Context(), spec); err != nil {
-		t.Skipf("NOT TESTED: the outputs in README.md need a local broker: %v", err)
-	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "./adapters/naive")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := built(t)
 	run := exec.CommandContext(t.Context(), filepath.Join(bin, "parkproof"), "verify", "--broker", "local", "--case", "RTY-001",
 		"--out", filepath.Join(bin, "report"), "--", filepath.Join(bin, "naive"))
 	var stdout, stderr bytes.Buffer
@@ -112,7 +99,50 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// built builds parkproof and the example, where there is a broker to run them on.
+func built(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("NOT TESTED in short mode: the outputs in README.md, which need a broker")
+	}
+	if spec, err := broker.Parse("local"); err != nil {
+		t.Fatal(err)
+	} else if _, err := broker.Resolve(t.Context(), spec); err != nil {
+		t.Skipf("NOT TESTED: the outputs in README.md need a local broker: %v", err)
+	}
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "./adapters/naive")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// TestExploration runs the exploration that the README shows. How many copies a run ends with may depend on
+// what the consumer was doing on its other connection.
+func TestExploration(t *testing.T) {
+	bin := built(t)
+	run := exec.CommandContext(t.Context(), filepath.Join(bin, "parkproof"), "explore", "--broker", "local", "--path", "CRP-003",
+		"--out", filepath.Join(bin, "report"))
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, after, _ := strings.Cut(string(out), "\nCRP-003")
+	got, _, _ := strings.Cut("CRP-003"+after, "\nReport:")
+	want := block(t, readme(t), "output: parkproof explore --broker local --path CRP-003")
+	if g, w := explored(got), explored(want); !slices.Equal(g, w) {
+		t.Errorf("the output is\n%s\nREADME.md says\n%s", strings.Join(g, "\n"), strings.Join(w, "\n"))
+	}
+}
+
+func explored(text string) []string {
+	return lines(briefly.ReplaceAllString(strings.ReplaceAll(text, "+1 ", "· "), "0.0 s"))
+}
+
 var (
+	briefly  = regexp.MustCompile(`\d+\.\d s`)
 	seconds  = regexp.MustCompile(`\d+\.\d{3} s`)
 	versions = regexp.MustCompile(`\(\d+\.\d+\.\d+\)`)
 	spaces   = regexp.MustCompile(` +`)

@@ -44,7 +44,12 @@ func TestOnlyTheListedConnectionsAreClosed(t *testing.T) {
 				return len(listed) == 3
 			})
 			listed = slices.DeleteFunc(listed, func(c Connection) bool { return c.Client == "kept" })
-			if err := b.CloseListed(within(t, 20*time.Second), listed, "why not"); err != nil {
+			if b.Can(Control) {
+				n, err := b.CloseClients(within(t, 20*time.Second), name, "kept", "why not")
+				if err != nil || n != 2 {
+					t.Fatalf("%d closed, %v", n, err)
+				}
+			} else if err := b.CloseListed(within(t, 20*time.Second), listed, "why not"); err != nil {
 				t.Fatal(err)
 			}
 			for _, closed := range []chan *amqp.Error{first, second} {
@@ -62,6 +67,11 @@ func TestOnlyTheListedConnectionsAreClosed(t *testing.T) {
 			}
 			if err := b.CloseListed(within(t, 20*time.Second), listed, "again"); err != nil {
 				t.Errorf("of connections that are gone: %v", err)
+			}
+			if b.Can(Control) {
+				if n, err := b.CloseClients(within(t, 20*time.Second), name, "kept", "again"); err != nil || n != 0 {
+					t.Errorf("%d closed of none, %v", n, err)
+				}
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func (x *explorer) explore(ctx context.Context, b platform) {
 		}
 	}
 	if total > 0 {
-		x.run.options.Progress.Line(fmt.Sprintf("%d points on %d paths, to be broken in %d ways", pointsOf(paths), len(paths), total))
+		x.run.options.Progress.Line(fmt.Sprintf("%s on %s, to be broken in %d ways", counted(pointsOf(paths), "point"), counted(len(paths), "path"), total))
 	}
 	x.run.options.Progress.Begin(total)
 	var all sync.WaitGroup
@@ -122,6 +122,14 @@ func (x *explorer) explore(ctx context.Context, b platform) {
 	}
 }
 
+// counted is a number of things in words.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func pointsOf(paths []*explored) int {
 	n := 0
 	for _, p := range paths {
@@ -132,7 +140,7 @@ func pointsOf(paths []*explored) int {
 
 // record records a path; its points are left empty where the recordings do not agree.
 func (x *explorer) record(ctx context.Context, b platform, p *explored) {
-	p.record = reports.Exploration{Path: p.of.ID, Name: p.of.Name, Broker: b.Name(), QueueType: QueueType(p.of), Recordings: recordings}
+	p.record = reports.Exploration{Path: p.of.ID, Name: strings.TrimSuffix(p.of.Name, " ("+QueueType(p.of)+")"), Broker: b.Name(), QueueType: QueueType(p.of), Recordings: recordings}
 	if why := inapplicable(b, p.of); why != "" {
 		p.record.Problem, p.record.Verdict = why, reports.NotApplicable
 		return
