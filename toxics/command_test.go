@@ -35,6 +35,7 @@ func TestDrop(t *testing.T) {
 		{"a later one for many does not speak for it", 4, confirmOf("m1"), []frame.Method{ack(1), to(4)}, []frame.Method{ack(2), ack(3), ack(4)}, "m1", "m2 m3 m4"},
 		{"nor one for it alone", 3, confirmOf("m2"), []frame.Method{ack(1), ack(2), to(2), ack(3)}, []frame.Method{ack(1), ack(3)}, "m2", "m1 m3"},
 		{"nor is it repeated", 3, confirmOf("m2"), []frame.Method{ack(1), ack(2), ack(2), ack(3)}, []frame.Method{ack(1), ack(3)}, "m2", "m1 m3"},
+		{"nor one for all that are left", 2, confirmOf("m2"), []frame.Method{ack(1), ack(2), to(2)}, []frame.Method{ack(1)}, "m2", "m1"},
 		{"all", 3, confirmOf("m*"), []frame.Method{ack(1), to(3)}, nil, "m1 m2 m3", ""},
 		{
 			"a refusal", 4,
@@ -66,6 +67,9 @@ func TestDrop(t *testing.T) {
 				case ledger.Fired:
 					fired = append(fired, e.Message)
 				case ledger.Confirmed, ledger.Refused:
+					if len(e.Covers) == 0 {
+						t.Errorf("%s %d answers nothing", e.Kind, e.Tag)
+					}
 					for _, seq := range e.Covers {
 						if m := b.ledger.Events()[seq-1].Message; m != "other" {
 							confirmed = append(confirmed, m)

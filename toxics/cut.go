@@ -14,6 +14,9 @@ const (
 	// answerLimit bounds the wait for the broker's answer to what was passed on: it mostly takes
 	// milliseconds, and a broker that is blocked gives none.
 	answerLimit = 5 * time.Second
+	// farewellLimit bounds the wait for a receiver to close its side of a connection that has ended; it mostly
+	// takes milliseconds.
+	farewellLimit = time.Second
 	// reaction is how long a client has to show what a frame brings about in it. Many bring about
 	// nothing that can be seen, so the wait has an end of its own.
 	reaction = 100 * time.Millisecond
@@ -260,6 +263,15 @@ func (l *Link) sever(d *direction, reset bool) {
 			_ = tcp.CloseWrite()
 		}
 		l.reset(sender)
+		_ = sender.Close()
+		// The receiver takes all that it was sent before it sees the end, and closes its side: only then the
+		// other half may be closed, since a reset would take away from it what it has not read yet.
+		farewell := time.NewTimer(farewellLimit)
+		defer farewell.Stop()
+		select {
+		case <-l.closed:
+		case <-farewell.C:
+		}
 	}
 	l.Cut()
 }
@@ -284,6 +296,21 @@ func (l *Link) stopAt(out *outgoing, a *Armed, c ledger.Command, s *ledger.Sight
 		l.send(out)
 		l.flush(out.d)
 		l.sever(out.d, false)
+		return
+	}
+	if gone {
+		// A broker that sees the connection end may drop what it has read of it and not done yet. The process
+		// had sent it: let it count.
+		l.passNow(out, c, of.raw)
+		wait := l.await(c, s)
+		out.data = append(out.data, wait.marker...)
+		l.send(out)
+		l.flush(out.d)
+		out.d.rests()
+		if what := wait.done(); what != "" {
+			l.note(0, what)
+		}
+		out.d.works()
 		return
 	}
 	l.goOn(out, c, of.raw, time.Time{}, nil)

@@ -281,12 +281,17 @@ func (c *closer) ReadFrom(r io.Reader) (int64, error) {
 	if err == nil {
 		return n, nil
 	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, r) // nothing of it counts any more
+	}()
 	c.link.acting.Lock()
 	c.link.ended(c.broker)
 	c.link.Cut()
 	c.link.acting.Unlock()
-	_, _ = io.Copy(io.Discard, r) // nothing of it counts any more
-	return n, err                 //nolint:wrapcheck // toxiproxy drops it
+	<-drained
+	return n, err //nolint:wrapcheck // toxiproxy drops it
 }
 
 // Close closes the whole link: AMQP has no half-closed connections. The link is closed first, so that

@@ -27,7 +27,8 @@ func TestAStoppedProcesssLastCommandOutlivesItsWire(t *testing.T) {
 		return true
 	}})
 	b.client.say(1, &frame.BasicAck{DeliveryTag: 1})
-	b.broker.hears(&frame.BasicAck{DeliveryTag: 1})
+	b.broker.hears(&frame.BasicAck{DeliveryTag: 1}, &frame.ChannelFlow{Active: true})
+	b.broker.say(1, &frame.ChannelFlowOk{Active: true})
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}

@@ -175,12 +175,12 @@ Feature: The broker's confirm decides what becomes of the original
     Then 3 messages "bad*" are parked once each
     And "worker" goes on
 
-  @CNF-011 @must @concurrent:2 @source:C33
+  @CNF-011 @must @concurrent:3 @source:C33
   Scenario: A confirm that is missing holds up only its own message
     While one copy waits for its confirm, what is simply handled goes on.
 
     Given a classic queue "jobs"
-    And "worker" consumes "jobs" with a ladder of 100ms and a prefetch of 2
+    And "worker" consumes "jobs" with a ladder of 100ms and a prefetch of 3
     And "worker" always fails "bad"
     And every confirm of a copy of "bad" is held
     When "bad" is published to "jobs"

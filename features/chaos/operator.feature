@@ -28,7 +28,7 @@ Feature: An operator who closes connections loses nobody a message or a consumer
     And "worker" consumes again
     And the messages "m2" to "m5" are published to "jobs"
     And "worker" lets go of "m1"
-    Then "worker" is given "m1" twice
+    Then "worker" is given "m1" at least 2 times
     And "worker" handled 5 messages "m*"
     And each of "m*" has a fate 1 to 1 times
     And "worker" goes on

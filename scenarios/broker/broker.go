@@ -129,6 +129,9 @@ type Broker struct {
 	vhosts    atomic.Int64
 
 	running sync.Mutex // serialises what starts and ends the node
+	// controlling has one use of rabbitmqctl at a time: each starts an Erlang machine, and many at once keep
+	// a small machine from everything else for so long that heartbeats are missed.
+	controlling turn
 	stopped bool
 }
 
@@ -475,6 +478,11 @@ func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
 	if err := b.need(Control); err != nil {
 		return "", err
 	}
+	done, err := b.controlling.take(ctx)
+	if err != nil {
+		return "", fmt.Errorf("broker %s: rabbitmqctl %s: %w", b.Name(), firstOf(args), err)
+	}
+	defer done()
 	out, err := b.node.control(ctx, args)
 	if err != nil {
 		return out, b.hide(fmt.Errorf("broker %s: rabbitmqctl %s: %w", b.Name(), firstOf(args), err))
