@@ -132,7 +132,7 @@ type Broker struct {
 	// controlling has one use of rabbitmqctl at a time: each starts an Erlang machine, and many at once keep
 	// a small machine from everything else for so long that heartbeats are missed.
 	controlling turn
-	stopped bool
+	stopped     bool
 }
 
 // facts is what a broker told when it answered.
