@@ -110,6 +110,16 @@ func TestLastLost(t *testing.T) {
 	if at, lost := b.LastLost(events); lost {
 		t.Errorf("a confirmed copy counts as lost, after %s", at)
 	}
+	for i := range events {
+		events[i].At = time.Duration(i+1) * time.Second
+	}
+	b.terms.DroppedOnPurpose = map[string]bool{}
+	for _, c := range b.copies {
+		b.terms.DroppedOnPurpose[c.Message] = true
+	}
+	if at, lost := b.LastLost(events); !lost || at == 0 {
+		t.Errorf("a copy that may be dropped is waited for: %t, %s", lost, at)
+	}
 }
 
 // Each fault may have made a copy of the messages that it touched, and one that names none, of any.

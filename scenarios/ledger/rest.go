@@ -66,11 +66,15 @@ func (b *Book) awaited() bool {
 }
 
 // LastLost is when a copy was last lost sight of, which may have reached its queue or not; false where none
-// was.
+// was. Copies of a message that may be dropped are so as soon as they are confirmed: nobody waits for them.
 func (b *Book) LastLost(events []Event) (at time.Duration, any bool) {
 	for _, c := range b.copies {
-		if c.Lost != 0 {
-			at, any = max(at, events[c.Lost-1].At), true
+		seq := c.Lost
+		if b.terms.DroppedOnPurpose[c.Message] {
+			seq = max(seq, c.Seq, c.Confirmed)
+		}
+		if seq != 0 {
+			at, any = max(at, events[seq-1].At), true
 		}
 	}
 	return at, any
