@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -52,7 +53,9 @@ export default {
 }
 `
 
-func TestThePagesAdapterWorks(t *testing.T) {
+// pagesAdapter starts the adapter that is on the page.
+func pagesAdapter(t *testing.T) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader, stderr *strings.Builder) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("NOT TESTED: the adapter on docs/adapter-protocol.md needs node, which is not installed here")
@@ -76,13 +79,12 @@ func TestThePagesAdapterWorks(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, node, "adapter.mjs")
+	t.Cleanup(cancel)
+	cmd = exec.CommandContext(ctx, node, "adapter.mjs")
 	cmd.Dir = dir
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
+	stderr = new(strings.Builder)
+	cmd.Stderr = stderr
+	if in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	pipe, err := cmd.StdoutPipe()
@@ -92,7 +94,50 @@ func TestThePagesAdapterWorks(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out := bufio.NewReader(pipe)
+	return cmd, in, bufio.NewReader(pipe), stderr
+}
+
+// At SIGTERM the page's adapter finishes what it has in hand, and ends though its stdin is open.
+func TestThePagesAdapterEndsAtSIGTERM(t *testing.T) {
+	cmd, in, out, stderr := pagesAdapter(t)
+	defer func() { _ = in.Close() }()
+	tell := func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func(want string) {
+		t.Helper()
+		if line, err := out.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
+			t.Fatalf("it says %q (%v), want %s...", line, err, want)
+		}
+	}
+	tell(`{"id":1,"do":"init","protocol":1,"urls":["amqp://127.0.0.1"],"ladder_ms":[100]}`)
+	hear(`{"re":1,"ok":`)
+	tell(`{"id":2,"do":"consume","consumer":"worker","queue":"jobs"}`)
+	hear(`{"event":"delivery","n":1,`)
+	hear(`{"re":2,"ok":{"queue":"jobs"}}`)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	tell(`{"do":"settle","n":1,"verdict":"ok"}`)
+	hear(`{"event":"connection","state":"down"}`)
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("afterwards %q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the adapter ended with %v", err)
+	}
+	for _, want := range []string{"cancelled 1\n", "acked\n"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, stderr.String())
+		}
+	}
+}
+
+func TestThePagesAdapterWorks(t *testing.T) {
+	cmd, in, out, stderr := pagesAdapter(t)
 	for _, step := range []struct {
 		ask  string
 		want []string // the beginnings of the lines that answer

@@ -77,7 +77,8 @@ func (a *Adapter) Init(ctx context.Context, session *kit.Session, s kit.Settings
 // Consume subscribes a consumer to a queue, or to a queue of its own on an exchange.
 func (a *Adapter) Consume(ctx context.Context, sub kit.Subscription) (string, error) {
 	handle := func(ctx context.Context, d library.Delivery) kit.Verdict {
-		return a.session.Handle(ctx, kit.Delivery{
+		// The handler is one that takes no notice when its delivery is lost: the library has to live with such.
+		return a.session.Handle(context.WithoutCancel(ctx), kit.Delivery{
 			Consumer: sub.Consumer, Message: d.MessageID, Attempt: d.Attempt, Body: d.Body,
 		})
 	}

@@ -88,7 +88,7 @@ Feature: A process that dies, ends or stands still takes no message with it
 
     Given a classic queue "jobs"
     And the consumer's process is started again whenever it dies
-    And "worker" consumes "jobs" with a ladder of 100ms, 100ms
+    And "worker" consumes "jobs" with a ladder of 1s, 100ms
     And "worker" fails "m1" once, then handles it
     And the consumer's process is killed at the first ack of "m1"
     When "m1" is published to "jobs"
