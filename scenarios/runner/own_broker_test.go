@@ -108,7 +108,8 @@ func (f *fakeBrokers) open(ctx context.Context, n int, s steps.Settings) (world,
 func (f *fakeBrokers) run(ctx context.Context, p *recorded, parallel int, on platform, cases ...*Case) *brokerRun {
 	r := &brokerRun{
 		began: time.Now(), options: Options{Cases: cases, Parallel: parallel, Timeout: 10 * time.Second, Progress: p},
-		open: opening(&fakeWorld{}, nil), start: f.start,
+		open:  func(context.Context, steps.Settings) (world, error) { return &fakeWorld{}, nil },
+		start: f.start,
 	}
 	r.on(ctx, on, time.Now())
 	return r
