@@ -266,6 +266,7 @@ func (b *Book) entries() map[entryKey]*tally {
 }
 
 func (b *Book) count(entries map[entryKey]*tally) {
+	hasty := b.hasty()
 	b.pair()
 	for _, d := range b.Deliveries {
 		t := entries[entryKey{d.Message, d.Queue}]
@@ -290,7 +291,7 @@ func (b *Book) count(entries map[entryKey]*tally) {
 		case d.Acked == 0:
 		case d.Verdict == handledOK:
 			t.Handled++
-			if !d.NoAck && d.Acked < d.Settled {
+			if hasty[d] {
 				b.find(Finding{
 					Guarantee: ReleasedSafely, Message: d.Message, Queue: d.Queue, Events: nonZero(d.Seq, d.Acked, d.Called, d.Settled),
 					Text: fmt.Sprintf("%s was acked before its handler had finished: a crash in between would have lost it", d.Message),

@@ -51,3 +51,35 @@ func pairs(ds []*Delivery) map[*Delivery]*Copy {
 	}
 	return found
 }
+
+// hasty are the deliveries that were acked before their handler had succeeded. Where several deliveries of one
+// message to one queue were open at once, nothing says which of them a handler was called for; so what counts
+// is whether there was, at each of their acks, a handler that had succeeded for it.
+func (b *Book) hasty() map[*Delivery]bool {
+	groups := map[entryKey][]*Delivery{}
+	for _, d := range b.Deliveries {
+		if d.Acked != 0 && !d.NoAck && d.Verdict == handledOK {
+			k := entryKey{d.Process + "/" + d.Message, d.Queue}
+			groups[k] = append(groups[k], d)
+		}
+	}
+	found := map[*Delivery]bool{}
+	for _, ds := range groups {
+		var acked, settled []int
+		for _, d := range ds {
+			acked, settled = append(acked, d.Acked), append(settled, d.Settled)
+		}
+		slices.Sort(acked)
+		slices.Sort(settled)
+		early := false
+		for i := range acked {
+			early = early || acked[i] < settled[i]
+		}
+		for _, d := range ds {
+			if early && d.Acked < d.Settled {
+				found[d] = true
+			}
+		}
+	}
+	return found
+}

@@ -98,3 +98,38 @@ func TestPairsLeaveTheYoungCopies(t *testing.T) {
 		t.Errorf("the early ack has the copy at %d and the late one that at %d", found[early].Seq, found[late].Seq)
 	}
 }
+
+// overlappingHandled are two deliveries of one message that a cut has made, both open.
+const overlappingHandled = failed + `
+	copy d1 retry.100/a as c1
+	arrive c1
+	confirm c1
+	fire m1
+	lose cut
+	deliver m1 a as d2 redelivered conn 3
+	deliver m1 a as d3 conn 3
+`
+
+func TestHandlersOfOneMessageSideBySide(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		hasty        int
+	}{
+		{"the second is called first", "call d2\n ok d2\n ack d3\n call d3\n ok d3\n ack d2", 0},
+		{"each in turn", "call d2\n ok d2\n ack d2\n call d3\n ok d3\n ack d3", 0},
+		{"one ack before any", "ack d3\n call d2\n ok d2\n call d3\n ok d3\n ack d2", 1},
+		{"two acks after one", "call d2\n ok d2\n ack d2\n ack d3\n call d3\n ok d3", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			hasty := 0
+			for _, f := range Balance(history(t, overlappingHandled+test.script), terms()).Findings {
+				if f.Guarantee == ReleasedSafely {
+					hasty++
+				}
+			}
+			if hasty != test.hasty {
+				t.Errorf("%d were acked too early, want %d", hasty, test.hasty)
+			}
+		})
+	}
+}
