@@ -128,7 +128,6 @@ func foreignDial(dial func(*url.URL) error) string {
 // TestAConsumerThatSpeaksAnotherProtocol has one line say what it speaks and what to do about it, whatever its library
 // makes of the connection that ends. The consumer has not failed: it was set up wrongly.
 func TestAConsumerThatSpeaksAnotherProtocol(t *testing.T) {
-	t.Parallel()
 	admin := asAdministrator(t)
 	for _, tt := range []struct {
 		behaviour string
