@@ -175,7 +175,7 @@ func (l *Link) note(channel uint16, text string) {
 // confirm passes a confirm on, or keeps it back.
 func (l *Link) confirm(out *outgoing, c ledger.Command, raw []byte, due time.Time, by *Armed) {
 	d := out.d
-	if tag, multiple := confirmTag(c.Method); multiple && d.dropped[c.Channel] {
+	if tag, multiple := ledger.ConfirmTag(c.Method); multiple && d.dropped[c.Channel] {
 		// It must not speak for those that were dropped: one by one, for the others.
 		raw = nil
 		for _, tag := range l.follower.Answers(c) {
@@ -224,16 +224,6 @@ func isConfirm(c ledger.Command) bool {
 	default:
 		return false
 	}
-}
-
-func confirmTag(m frame.Method) (tag uint64, multiple bool) {
-	switch m := m.(type) {
-	case *frame.BasicAck:
-		return m.DeliveryTag, m.Multiple
-	case *frame.BasicNack:
-		return m.DeliveryTag, m.Multiple
-	}
-	return 0, false
 }
 
 // confirmWith is the same answer for one publish.

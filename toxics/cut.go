@@ -178,7 +178,7 @@ func answersPublish(published uint64) func(frame.Method) bool {
 	return func(m frame.Method) bool {
 		switch m.(type) {
 		case *frame.BasicAck, *frame.BasicNack:
-			tag, multiple := confirmTag(m)
+			tag, multiple := ledger.ConfirmTag(m)
 			return tag == published || multiple && (tag > published || tag == 0)
 		default:
 			return closesChannel(m)

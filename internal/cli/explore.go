@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -85,25 +84,12 @@ func explore(ctx context.Context, stdout io.Writer, f exploreFlags, adapter []st
 		Cases: paths, Brokers: specs, Command: adapter, Control: f.control, Parallel: f.parallel, Timeout: f.timeout,
 		Progress: progress,
 	})
-	run.Tool = reports.Tool{Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	run.Consumer.Command = shownCommand(adapter)
 	run.Command = []string{"parkproof", "explore"}
 	for _, spec := range specs {
 		run.Command = append(run.Command, "--broker", spec.String())
 	}
-	reports.WriteExplorations(stdout, run, reports.StyleFor(os.Stdout))
-	if err := write(f.out, run); err != nil {
-		code := run.ExitCode
-		if code != reports.ExitFailed {
-			code = reports.ExitBroken
-		}
-		return &codeError{code, err}
-	}
-	fmt.Fprintf(stdout, "Report: %s, %s\n", filepath.Join(f.out, runFile), filepath.Join(f.out, junitFile))
-	if run.ExitCode != reports.ExitPassed {
-		return &codeError{run.ExitCode, exploredOutcome(run)}
-	}
-	return nil
+	reports.WriteExplorations(stdout, identified(run, adapter), reports.StyleFor(os.Stdout))
+	return conclude(stdout, f.out, run, exploredOutcome)
 }
 
 // exploredOutcome is one line about an exploration that did not pass.

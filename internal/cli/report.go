@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/parkproof/parkproof/reports"
 )
@@ -30,6 +31,29 @@ func prepare(folder string) error {
 	}
 	if err != nil {
 		return &codeError{reports.ExitBroken, fmt.Errorf("no report can be written to %s: %w", folder, err)}
+	}
+	return nil
+}
+
+// identified puts into a run's record which parkproof ran, and which consumer.
+func identified(run *reports.Run, adapter []string) *reports.Run {
+	run.Tool = reports.Tool{Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	run.Consumer.Command = shownCommand(adapter)
+	return run
+}
+
+// conclude writes the report and returns how a run ended: outcome says in one line why it did not pass.
+func conclude(stdout io.Writer, folder string, run *reports.Run, outcome func(*reports.Run) error) error {
+	if err := write(folder, run); err != nil {
+		code := run.ExitCode
+		if code != reports.ExitFailed {
+			code = reports.ExitBroken
+		}
+		return &codeError{code, err}
+	}
+	fmt.Fprintf(stdout, "Report: %s, %s\n", filepath.Join(folder, runFile), filepath.Join(folder, junitFile))
+	if run.ExitCode != reports.ExitPassed {
+		return &codeError{run.ExitCode, outcome(run)}
 	}
 	return nil
 }

@@ -104,22 +104,9 @@ func verify(ctx context.Context, stdout io.Writer, f verifyFlags, adapter []stri
 		Cases: cases, Brokers: specs, Command: adapter, Control: f.control, Parallel: f.parallel, Timeout: f.timeout,
 		Progress: runner.ProgressFor(os.Stdout),
 	})
-	run.Tool = reports.Tool{Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	run.Consumer.Command = shownCommand(adapter)
 	run.Command = append([]string{"parkproof", "verify"}, shownFlags(f)...)
-	reports.WriteSummary(stdout, run, reports.StyleFor(os.Stdout))
-	if err := write(f.out, run); err != nil {
-		code := run.ExitCode
-		if code != reports.ExitFailed {
-			code = reports.ExitBroken
-		}
-		return &codeError{code, err}
-	}
-	fmt.Fprintf(stdout, "Report: %s, %s\n", filepath.Join(f.out, runFile), filepath.Join(f.out, junitFile))
-	if run.ExitCode != reports.ExitPassed {
-		return &codeError{run.ExitCode, outcome(run)}
-	}
-	return nil
+	reports.WriteSummary(stdout, identified(run, adapter), reports.StyleFor(os.Stdout))
+	return conclude(stdout, f.out, run, outcome)
 }
 
 // outcome is one line about a run that did not pass: what the exit code says, and where it began.

@@ -256,7 +256,7 @@ func (f *Follower) Drop(c Command, means func(Target) bool) (others []uint64) {
 	defer f.mu.Unlock()
 	f.start()
 	ch := f.channel(c.Channel)
-	tag, multiple := confirmOf(c.Method)
+	tag, multiple := ConfirmTag(c.Method)
 	list := slices.Clone(ch.unconfirmed)
 	for _, n := range takeNumbered(&list, tag, multiple) {
 		if means(Target{n.message, n.exchange, n.key, n.queue}) {
@@ -274,7 +274,7 @@ func (f *Follower) Answers(c Command) (tags []uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.start()
-	tag, multiple := confirmOf(c.Method)
+	tag, multiple := ConfirmTag(c.Method)
 	list := slices.Clone(f.channel(c.Channel).unconfirmed)
 	for _, n := range takeNumbered(&list, tag, multiple) {
 		tags = append(tags, n.tag)
@@ -282,8 +282,8 @@ func (f *Follower) Answers(c Command) (tags []uint64) {
 	return tags
 }
 
-// confirmOf is what a confirm says of itself.
-func confirmOf(m frame.Method) (tag uint64, multiple bool) {
+// ConfirmTag is which publish a confirm or a refusal answers, and whether all before it too.
+func ConfirmTag(m frame.Method) (tag uint64, multiple bool) {
 	switch m := m.(type) {
 	case *frame.BasicAck:
 		return m.DeliveryTag, m.Multiple
